@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxMessage limits each message of a TaskStatus, in bytes: it becomes part of an object.
+	// maxMessage limits each message of a TaskStatus, in bytes, because the message becomes part of the status of an object.
 	maxMessage = 256
 	// maxNamed is the largest number of tasks that the message of a pending task names.
 	maxNamed = 3
@@ -23,7 +23,7 @@ type execution struct {
 	tasks []TaskStatus
 	// errs holds the error of each failed task.
 	errs []error
-	// blockedBy holds for each task that cannot start the name of a failed task that it depends on.
+	// blockedBy holds, for each task that cannot start, the name of a failed task that it depends on.
 	blockedBy []string
 	// cancelled is set when a task did not start because the context had ended.
 	cancelled bool
@@ -76,7 +76,7 @@ func (x *execution) finish(task int, err error, now time.Time) {
 	x.block(task, x.tasks[task].Name)
 }
 
-// block marks all tasks that depend on this one, directly or through others.
+// block records for all tasks that depend on a task, directly or through others, that the failed task by keeps them from starting.
 func (x *execution) block(task int, by string) {
 	for _, dependant := range x.flow.dependants[task] {
 		if x.blockedBy[dependant] == "" {

@@ -3,8 +3,8 @@
 // It does not depend on Kubernetes. A caller builds a Flow once with New, and runs it as often as it likes with Flow.Run. All state of a
 // run is in memory: a process that stops half-way runs the whole flow again, so that every task must be idempotent.
 //
-// A task that waits for something uses Changes.Until, which checks again when a watch reports a change. The context of the task carries its
-// reports of what it waits for, as it carries a logger: they change nothing of what the task does.
+// A task that waits for something uses Changes.Until, which checks again when a watch reports a change. A task reports the condition that
+// it waits for with ReportWait and its context. Such a report has no influence on the work of the task.
 package flow
 
 import (
@@ -19,7 +19,7 @@ import (
 type Task struct {
 	// Name is unique in its flow. Users see it in the description, in the status and in errors.
 	Name string
-	// DependsOn names the tasks after which this one starts, in any order. A name may be listed twice.
+	// DependsOn names the tasks after which this task starts, in any order. A name may be listed twice.
 	DependsOn []string
 	// SkipReason is one sentence with the reason why the task is not needed in this flow. Empty: the task runs. The tasks that depend on a
 	// skipped task wait for the dependencies of the skipped task instead, so that skipping a task changes no order.
@@ -107,8 +107,8 @@ func resolve(tasks []Task) ([][]int, error) {
 	return dependencies, errors.Join(wrong...)
 }
 
-// topological returns the tasks in an order in which each follows its dependencies. If there is none, it returns a cycle
-// instead: tasks of which each depends on the next one, the first again at the end.
+// topological returns the tasks in an order in which each follows its dependencies. If there is none, it returns a cycle instead: each task
+// of it depends on the next one, and its last task is the first one again.
 func topological(dependencies [][]int) (order, cycle []int) {
 	var path []int
 	done := make([]bool, len(dependencies))

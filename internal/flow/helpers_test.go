@@ -36,7 +36,7 @@ func fail(err error) work {
 	return func(context.Context) error { return err }
 }
 
-// takes is work that takes a time of the bubble. It does not end with its context.
+// takes returns work that takes this time of the bubble. The work does not end early when its context ends.
 func takes(duration time.Duration) work {
 	return func(context.Context) error {
 		time.Sleep(duration)

@@ -104,7 +104,7 @@ func (gr *graph) note(what func(now time.Duration)) {
 	what(time.Since(gr.begin))
 }
 
-// ancestors returns all tasks that this one depends on, directly or through others, without the skipped ones.
+// ancestors returns all tasks that a task depends on, directly or through others, without the skipped ones.
 func (gr *graph) ancestors(task int) []int {
 	reached := make([]bool, len(gr.dependsOn))
 	left := slices.Clone(gr.dependsOn[task])

@@ -30,7 +30,7 @@ func startReports(ctx context.Context, o Options) *reports {
 	return r
 }
 
-// publish replaces the status that is to be reported next. It does not block, because only one goroutine calls it.
+// publish replaces the status that is to be reported next. It does not block, as long as only one goroutine calls it.
 func (r *reports) publish(status Status) {
 	select {
 	case <-r.latest:
@@ -68,7 +68,7 @@ func (r *reports) run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// pause reports whether the whole duration passed before the flow ended.
+// pause waits for the duration, or until the flow ends. It reports whether the whole duration passed.
 func (r *reports) pause(duration time.Duration) bool {
 	if duration <= 0 {
 		return true

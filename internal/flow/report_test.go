@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 )
 
-// recorder notes the reports of a run and when they came. One goroutine calls it.
+// recorder records the reports of a run and their times. One goroutine calls it.
 type recorder struct {
 	begin    time.Time
 	lines    []string

@@ -27,7 +27,7 @@ type Options struct {
 // GardenReportInterval is the Options.ReportInterval of the flows of a Garden: each report is a write of its status.
 const GardenReportInterval = 5 * time.Second
 
-// errExited is the result of a function that ended its goroutine without one, by runtime.Goexit.
+// errExited is the error for a function that has called runtime.Goexit, which ends its goroutine before the function returns a result.
 var errExited = errors.New("goroutine ended without a result")
 
 // Run runs the flow and returns its last status. A task starts as soon as all tasks that it depends on have succeeded. After a failure,
@@ -89,7 +89,7 @@ func (x *execution) startReady(ctx context.Context, now time.Time) []int {
 	return ready
 }
 
-// work runs one task and passes its result on, whatever ends it.
+// work runs one task and passes its result to finish, even if the task panics or ends its goroutine.
 func (f *Flow) work(ctx context.Context, task int, finish func(error)) {
 	err := errExited
 	defer func() { finish(err) }()

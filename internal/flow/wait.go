@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// observer is the key of the function that gets the reports of a context.
+// observer is the context key of the function to which ReportWait passes its sentences.
 type observer struct{}
 
 // ReportWait reports the condition that the task of a context waits for, as one sentence. With an empty sentence, the task no longer waits.
@@ -18,7 +18,7 @@ func ReportWait(ctx context.Context, sentence string) {
 	}
 }
 
-// OnWait returns a context with which ReportWait calls a function, before it does the same as with the given context.
+// OnWait returns a context for which ReportWait calls observe, and then does the same as for the given context.
 func OnWait(ctx context.Context, observe func(sentence string)) context.Context {
 	return context.WithValue(ctx, observer{}, func(sentence string) {
 		observe(sentence)
@@ -26,8 +26,8 @@ func OnWait(ctx context.Context, observe func(sentence string)) context.Context 
 	})
 }
 
-// Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify; each task that waits with these
-// Changes then checks again. The zero value is ready for use; nil is not allowed.
+// Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify; each task that waits in Until of
+// these Changes then checks again. The zero value is ready for use; nil is not allowed.
 type Changes struct {
 	lock sync.Mutex
 	// next is closed by the next Notify. It is nil while no task waits.
@@ -57,9 +57,9 @@ func (c *Changes) wake() <-chan struct{} {
 // Until repeats a check after each change until the check returns nil. Changes during a check repeat it once. The error of a check names
 // the missing condition: Until passes its text to ReportWait, and passes an empty text when the check succeeds.
 //
-// The timeout ends the wait and the context of the check; 0: only the context does. Until then returns a TimeoutError with
-// the error of the last check that ended before the timeout, or of the first check if none did. If its own context ends, it
-// returns the cause of that and the error of the last check.
+// The timeout ends the wait and the context of the check; 0: there is no timeout. After the timeout, Until returns a TimeoutError with the
+// error of the last check that ended before the timeout, or of the first check if none did. If ctx ends, Until returns the cause of that
+// end and the error of the last check.
 func (c *Changes) Until(ctx context.Context, timeout time.Duration, check func(ctx context.Context) error) error {
 	bounded, cancel := ctx, func() {}
 	if timeout > 0 {

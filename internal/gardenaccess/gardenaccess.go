@@ -13,7 +13,7 @@ import (
 // GenericKubeconfig is the logical name of the Secret with the generic token kubeconfig.
 const GenericKubeconfig = "generic-token-kubeconfig"
 
-// Files with the kubeconfig, and with the token that it names, in containers that reach the virtual cluster.
+// Paths in containers that reach the virtual cluster: the file with the kubeconfig, and the file with the token that the kubeconfig names.
 const (
 	KubeconfigPath = publicaccess.RuntimeMountPath + "/" + resourcesv1alpha1.DataKeyKubeconfig
 	TokenPath      = publicaccess.RuntimeMountPath + "/" + resourcesv1alpha1.DataKeyToken
@@ -42,7 +42,7 @@ func MountKubeconfig(pod *corev1.PodSpec, kubeconfig, access string) {
 	MountAtKubeconfig(pod, publicaccess.Files(kubeconfig, access))
 }
 
-// MountAtKubeconfig mounts another source of a kubeconfig, which must have the key kubeconfig, in the place of the generic one.
+// MountAtKubeconfig mounts a source instead of the generic token kubeconfig, at the same path. The source must have the key kubeconfig.
 func MountAtKubeconfig(pod *corev1.PodSpec, source corev1.VolumeSource) {
 	publicaccess.Mount(pod, corev1.Volume{Name: "kubeconfig", VolumeSource: source}, publicaccess.RuntimeMountPath)
 }

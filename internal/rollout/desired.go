@@ -36,7 +36,7 @@ func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error
 	return all, nil
 }
 
-// YAML returns an object as a text in which all keys are in the order of their bytes.
+// YAML returns an object as a text in which all keys are sorted by their bytes.
 func YAML(o *unstructured.Unstructured) ([]byte, error) {
 	text, err := manifest.Encode(o)
 	if err != nil {
@@ -45,7 +45,7 @@ func YAML(o *unstructured.Unstructured) ([]byte, error) {
 	return text, nil
 }
 
-// forCreation returns the object to create.
+// forCreation returns the object to create: the desired object with the label of objects that this operator creates.
 func forCreation(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := desired.DeepCopy()
 	o.SetResourceVersion("")

@@ -174,7 +174,7 @@ func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced ma
 	return nil
 }
 
-// replaceInManagedResource gives a ManagedResource new Secrets, because its Secrets are immutable.
+// replaceInManagedResource makes a ManagedResource refer to new Secrets with the replaced texts, because its Secrets are immutable.
 func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1alpha1.ManagedResource, replaced map[string]string) error {
 	changed := live.DeepCopy()
 	for i, ref := range live.Spec.SecretRefs {

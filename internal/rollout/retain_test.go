@@ -34,7 +34,7 @@ func configured(t *testing.T, content string) (*corev1.Secret, *appsv1.Deploymen
 	return secret, deployment
 }
 
-// The garbage collector has found the Secret without a reference, and deletes it unless it changes. It does so at any time.
+// The garbage collector has found that no object refers to the Secret. It deletes the Secret at any later time unless the Secret changes.
 func TestSecretThatReturnsToAFormerContentIsNotCollected(t *testing.T) {
 	for sentence, collectsBefore := range map[string]string{
 		"before the Deployment refers to the Secret": "Deployment", "before the Secret is retained": "Secret", "at the end": "",

@@ -29,7 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// FieldManager is the field manager of all writes.
+// FieldManager is the field manager of all writes by this package.
 const FieldManager = "garden-operator"
 
 const (
@@ -39,8 +39,8 @@ const (
 	deletionProtected = "gardener.cloud/deletion-protected"
 	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
-	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy retained: see there. Its value is the kind and the version
-	// of the object that began to refer to it again. The operator sets it to change the Secret or ConfigMap, and nothing reads it.
+	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy has retained: see Deploy. Its value is the kind and the
+	// version of the object that began to refer to it again. The operator sets it to change the Secret or ConfigMap, and nothing reads it.
 	retainedBy = "espalier.dev/retained-by"
 )
 
@@ -133,7 +133,7 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 var limitedKinds = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 
 // create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
-// has created the object in the meantime, that fails only if the client has set fields to other values: with a conflict.
+// has created the object in the meantime, create fails only if the client has set fields to other values; the error is a conflict.
 func (c Cluster) create(ctx context.Context, o *unstructured.Unstructured) error {
 	if slices.Contains(limitedKinds, o.GetKind()) {
 		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldManager))
@@ -190,7 +190,7 @@ func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstru
 	return nil
 }
 
-// Watched are the objects whose changes repeat a check.
+// Watched selects the objects whose changes repeat a check.
 type Watched struct {
 	Kind    schema.GroupVersionKind
 	Options []client.ListOption
@@ -265,8 +265,8 @@ func (c Cluster) Destroy(ctx context.Context, timeout time.Duration, objects ...
 	return c.UntilGone(ctx, timeout, deleted...)
 }
 
-// Delete requests the deletion of an object that satisfies a condition, and confirms it where that is needed. It returns false if there is
-// no such object. Deployments are gone only when their Pods are.
+// Delete requests the deletion of an object that satisfies a condition, and confirms it before if webhooks demand a confirmation. It
+// returns false if there is no such object. Deployments are gone only when their Pods are.
 func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condition func(client.Object) bool) (bool, error) {
 	live := MetadataOf(o)
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
@@ -289,7 +289,8 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		propagation = metav1.DeletePropagationForeground
 	}
 	uid := live.UID
-	// The answer is the object if it has finalizers. Clients for metadata cannot decode it if its kind is not in their scheme.
+	// If the object has finalizers, the API server answers with the object. A client for metadata cannot decode the answer if the kind is not
+	// in its scheme.
 	err = c.Client.Delete(ctx, o.DeepCopy(), client.PropagationPolicy(propagation), client.Preconditions{UID: &uid})
 	if err != nil && !IsGone(err) {
 		return false, fmt.Errorf("delete %s: %w", describe(o), err)
@@ -297,7 +298,7 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 	return true, nil
 }
 
-// DeleteAll deletes the selected objects of a kind. It does not read each of them, which needs a right of its own.
+// DeleteAll deletes the selected objects of a kind. It does not read each object, because that needs a right of its own.
 func (c Cluster) DeleteAll(ctx context.Context, kind schema.GroupVersionKind, selected ...client.ListOption) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

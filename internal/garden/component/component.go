@@ -1,6 +1,6 @@
-// Package component has the type of a row, in which everything stands that the rest of the operator knows about a component of a Garden:
-// its tasks and their dependencies, its ManagedResources, and the condition of the Garden that they count for. Package components has the
-// table of all rows. Each component has a package of its own with its objects and its row.
+// Package component defines Component, the type of a row. A row contains everything that the rest of the operator knows about a component
+// of a Garden: its tasks and their dependencies, its ManagedResources, and the condition of the Garden that they count for. Package
+// components contains the table of all rows. Each component has a package of its own with its objects and its row.
 package component
 
 import (
@@ -17,10 +17,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
-// Component is a row of the table. A step of an operation that deploys nothing is a row with tasks only.
+// Component is a row of the table. A row without objects, which has only tasks, is a step of an operation that deploys nothing.
 //
-// Package install deploys and destroys a component that has Definitions or Objects. A component without both has a step of its own, which
-// the plane registers under its name. A step may also replace one half only: the deployment, the destruction, or the objects.
+// Package install deploys and destroys a component that has Definitions or Objects. For a component without both, the plane registers
+// install.Steps under its name, which do the work. Steps may also do only the deployment, do only the destruction, or only return the
+// objects; package install then does the rest.
 type Component struct {
 	// Name is the name of the row, which is unique, for other rows and for the documentation.
 	Name string
@@ -44,9 +45,9 @@ type Component struct {
 	Objects func(values.Values, Secrets) (Objects, error)
 	// Ignored returns the settings of the Garden that the component does not have, for the log. Nil: there are none.
 	Ignored func(values.Values) []string
-	// Sets are its ManagedResources, in the order in which they are deployed, and destroyed.
+	// Sets are its ManagedResources, in the order in which they are deployed, and also destroyed.
 	Sets []Set
-	// Ready returns why a ManagedResource of Sets is not ready, or nil. Nil: the task does not wait.
+	// Ready returns why a ManagedResource of Sets is not ready, or nil if it is ready. If Ready itself is nil, the task does not wait.
 	Ready func(*resourcesv1alpha1.ManagedResource) error
 	// Within is how long each of Sets may take to be ready. 0: as long as all ManagedResources may.
 	Within time.Duration
@@ -67,7 +68,7 @@ type Plane string
 const (
 	// Runtime is the plane of components that the runtime cluster needs.
 	Runtime Plane = "runtime"
-	// Virtual is the plane of components that make the virtual cluster, or are in it.
+	// Virtual is the plane of components that run the virtual cluster, or are in it.
 	Virtual Plane = "virtual"
 )
 
@@ -95,11 +96,12 @@ const (
 	// VirtualUnused is reached when the objects in the virtual cluster may be destroyed.
 	VirtualUnused = "the check for Seeds and Shoots"
 	// VirtualSetsDestroyed is reached when the ManagedResources of all other rows in the virtual cluster are gone. If the user abandons the
-	// virtual cluster, the resource manager of the virtual cluster does not wait for that.
+	// virtual cluster, the destruction of its resource manager does not wait for that.
 	VirtualSetsDestroyed = "all ManagedResources of the virtual cluster"
-	// VirtualDestroyed is reached when these ManagedResources and the resource manager of the virtual cluster are gone.
+	// VirtualDestroyed is reached when the ManagedResources of VirtualSetsDestroyed and the resource manager of the virtual cluster are gone.
 	VirtualDestroyed = "everything in the virtual cluster"
-	// RuntimeSetsDestroyed is reached when the ManagedResources of all other rows of the runtime plane are gone.
+	// RuntimeSetsDestroyed is reached when the ManagedResources of the runtime plane are gone, except for rows whose task waits for this
+	// milestone.
 	RuntimeSetsDestroyed = "all other ManagedResources of the runtime plane"
 )
 
@@ -113,11 +115,11 @@ type Set struct {
 	Name string
 	// Namespace is the namespace of the ManagedResource. Empty: the namespace of the Garden.
 	Namespace string
-	// Virtual is true if its objects are in the virtual cluster.
+	// Virtual is true if the objects of the ManagedResource are in the virtual cluster.
 	Virtual bool
-	// KeepsObjects is true if its deletion keeps its objects.
+	// KeepsObjects is true if the objects stay when the ManagedResource is deleted.
 	KeepsObjects bool
-	// Optional is true if a condition may be True without it.
+	// Optional is true if the condition of the row may be True although the ManagedResource does not exist.
 	Optional bool
 }
 
@@ -125,7 +127,7 @@ type Set struct {
 type Objects struct {
 	// Direct are deployed by the operator itself, before the ManagedResources.
 	Direct []client.Object
-	// Sets are the objects of the ManagedResources, in the order of the row.
+	// Sets are the objects of the ManagedResources, in the order of Component.Sets.
 	Sets [][]client.Object
 }
 

@@ -1,4 +1,4 @@
-// Package components has the table of all components of a Garden, and the graphs of tasks that follow from it.
+// Package components contains the table of all components of a Garden, and derives the graphs of tasks from it.
 package components
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 )
 
-// All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and tasks of a deletion in the reverse
-// order.
+// All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and the tasks of a deletion in the
+// reverse order.
 func All() []component.Component {
 	return []component.Component{
 		secrets,
@@ -74,8 +74,8 @@ func All() []component.Component {
 	}
 }
 
-// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition says
-// that it is missing.
+// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition then
+// reports that the ManagedResource is missing.
 func missing(name string) component.Component {
 	return component.Component{
 		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Sets: []component.Set{{Name: name}},

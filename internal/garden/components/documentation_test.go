@@ -69,7 +69,7 @@ func list(rows []component.Component) string {
 	return out.String()
 }
 
-// picture draws the tasks as a Mermaid graph, without the arrows that follow from others. A task has the name of its row.
+// picture draws the tasks as a Mermaid graph, without the arrows that other arrows imply. A task has the name of its row.
 func picture(nodes []components.Node) string {
 	var out strings.Builder
 	out.WriteString("```mermaid\ngraph LR\n")

@@ -77,15 +77,15 @@ func Deletion(abandons bool) []Node {
 	return nodes
 }
 
-// graph finds the tasks that rows and milestones stand for.
+// graph finds the tasks for the names of rows and milestones in Task.After.
 type graph struct {
 	rows []component.Component
-	// task returns the task of a row that the tasks after the row wait for.
+	// task returns the task of a row after which the tasks of dependent rows start.
 	task       func(component.Component) component.Task
 	milestones map[string][]string
 }
 
-// lastTask returns the last task of a row in a reconciliation. Its dependencies are the dependencies of the first one.
+// lastTask returns the last task of a row in a reconciliation. Its dependencies are the dependencies of the first task of the row.
 func lastTask(row component.Component) component.Task {
 	if row.Await.Name == "" {
 		return row.Deploy
@@ -100,7 +100,8 @@ func (g graph) row(name string) component.Component {
 	return component.Component{Name: name}
 }
 
-// nameOf returns the name of the task of a row. A name that is no row stays as it is, so that the flow refuses it.
+// nameOf returns the name of the task of a row. If there is no such row, it returns the name of the row, so that the flow refuses the
+// dependency.
 func (g graph) nameOf(row string) string {
 	if name := g.task(g.row(row)).Name; name != "" {
 		return name
@@ -120,8 +121,8 @@ func (g graph) dependencies(after []string) []string {
 	return tasks
 }
 
-// last returns the tasks of the rows that satisfy a condition, except for the rows that another one of them names: the tasks of these have
-// then run, too.
+// last returns the tasks of the rows that satisfy a condition, without the tasks that another such row starts after: when its task has run,
+// they have run too.
 func (g graph) last(condition func(component.Component) bool) []string {
 	rows := slices.DeleteFunc(slices.Clone(g.rows), func(row component.Component) bool {
 		return g.task(row).Name == "" || !condition(row)

@@ -91,7 +91,7 @@ func secret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// useSteps makes the objects of components whose rows have none.
+// useSteps builds the objects of the components that have Steps instead of Objects.
 func useSteps(v values.Values) error {
 	keys := []secretconfig.UsableEncryptionKey{{Provider: secretconfig.AESCBC, Name: "key1", Secret: "c2VjcmV0"}}
 	strategy, _ := gardenerscheduler.Strategy(v, nil)

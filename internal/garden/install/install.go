@@ -225,7 +225,7 @@ func (i Installer) DeployDefinitions(ctx context.Context, row component.Componen
 }
 
 // DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:
-// others have created them, and they would be deleted too.
+// other clients have created them, and they would be deleted together with the definition.
 func (i Installer) DestroyDefinitions(ctx context.Context, row component.Component) error {
 	wanted, err := i.Definitions(row)
 	if err != nil {

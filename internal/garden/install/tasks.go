@@ -11,24 +11,24 @@ import (
 // Work is the work of a task.
 type Work = func(ctx context.Context) error
 
-// Steps is the work for a row that is more than the deployment of its objects and their destruction. Work that is nil is done by
-// the Installer.
+// Steps does work for a row that the Installer cannot do. If Deploy or Destroy is nil, the Installer does that work. A row with a task
+// Await needs Await.
 type Steps struct {
 	Deploy, Await, Destroy Work
-	// Objects returns the objects of a component that depend on the cluster.
+	// Objects returns the objects of a component if they depend on the cluster. The Installer deploys them. Ignored if Deploy is set.
 	Objects func(ctx context.Context) (component.Objects, error)
-	// SkipsDeploy and SkipsDestroy say why the task is not needed, in one sentence, or are empty.
+	// SkipsDeploy and SkipsDestroy say why the task is not needed, in one sentence. Empty: it is needed.
 	SkipsDeploy, SkipsDestroy string
 }
 
 // Plane does the work for the rows of a plane.
 type Plane struct {
 	Installer Installer
-	// Steps has the Steps of rows with more work, by the names of the rows. The rows may belong to another plane.
+	// Steps contains the Steps of the rows that have some, by the names of the rows. The rows may belong to another plane.
 	Steps map[string]Steps
 }
 
-// Tasks returns the tasks of a flow. A row without Definitions, Objects and Steps gets a task without work, which the flow refuses.
+// Tasks returns the tasks of a flow. If neither Steps nor the Installer has work for a task, the flow refuses the task.
 func Tasks(nodes []components.Node, planes map[component.Plane]Plane) []flow.Task {
 	tasks := make([]flow.Task, 0, len(nodes))
 	for _, node := range nodes {

@@ -25,26 +25,26 @@ const (
 	imagePolicyWebhook = "ImagePolicyWebhook"
 )
 
-// ConfigGroup is the group of the kinds of configuration files, and configV1 its version v1. The Go types in k8s.io/apiserver would bring
-// registries of metrics and feature gates, and the libraries for traces.
+// ConfigGroup is the group of the kinds of configuration files, and configV1 its version v1. The Go types in k8s.io/apiserver are not used,
+// because they would add registries of metrics and feature gates, and the libraries for traces, to the binary.
 const (
 	ConfigGroup = "apiserver.config.k8s.io"
 	configV1    = ConfigGroup + "/v1"
 )
 
-// webhookPlugins are the plugins that ask webhooks, so that they read a kubeconfig.
+// webhookPlugins are the plugins that call webhooks, and therefore read a kubeconfig.
 var webhookPlugins = []string{"ValidatingAdmissionWebhook", "MutatingAdmissionWebhook", imagePolicyWebhook}
 
 // Plugins are admission plugins.
 type Plugins struct {
 	// Enabled and Disabled are names of plugins that differ from the defaults of the API server.
 	Enabled, Disabled []string
-	// Settings are the settings of the plugins in Enabled. If a Garden has several settings for a plugin, Settings has the last one.
+	// Settings are the settings of the plugins in Enabled. If a Garden has several settings for a plugin, Settings contains the last one.
 	Settings []operatorv1alpha1.AdmissionPlugin
 }
 
-// PluginsOf returns the plugins of a Garden, where some are enabled already. A plugin that the API server does not have is left out,
-// because the API server would not start with it.
+// PluginsOf returns the plugins of a Garden. The plugins in enabled are enabled unless the Garden disables them. A plugin that the API
+// server does not have is left out, because the API server would not start with it.
 func PluginsOf(wanted []operatorv1alpha1.AdmissionPlugin, enabled []string, exists func(name string) bool) Plugins {
 	p := Plugins{Enabled: slices.Clone(enabled)}
 	for _, each := range wanted {
@@ -120,8 +120,8 @@ func (p Plugins) args() []string {
 	return args
 }
 
-// pluginConfig returns the configuration of a plugin, nil if there is none. A plugin that asks webhooks finds its kubeconfig where it is
-// mounted, whatever its configuration says.
+// pluginConfig returns the configuration of a plugin, nil if there is none. For a plugin that calls webhooks, it replaces the path of the
+// kubeconfig by the path at which the kubeconfig is mounted.
 func pluginConfig(plugin operatorv1alpha1.AdmissionPlugin, hasKubeconfig bool) (map[string]any, error) {
 	var config map[string]any
 	if plugin.Config != nil && len(plugin.Config.Raw) > 0 {

@@ -20,11 +20,11 @@ import (
 
 // Server is an API server.
 type Server struct {
-	// Name begins the names of its ConfigMaps and Secrets.
+	// Name is the prefix of the names of its ConfigMaps and Secrets.
 	Name string
 	// Namespace is the namespace of the ConfigMaps and Secrets of the API server.
 	Namespace string
-	// Path is the field of a Garden with its settings.
+	// Path is the field of a Garden that contains the settings of the API server.
 	Path string
 }
 
@@ -32,16 +32,16 @@ type Server struct {
 type Part struct {
 	// Volume is the name of the volume; empty if there is no folder.
 	Volume, Folder string
-	// Object is the immutable ConfigMap or Secret with the files; nil if others create it.
+	// Object is the immutable ConfigMap or Secret with the files; nil if the files are in Secret.
 	Object client.Object
-	// Secret is the name of a Secret that others create.
+	// Secret is the name of an existing Secret with the files.
 	Secret string
 	// Private makes the files readable for the group of the process only.
 	Private bool
 	Args    []string
 }
 
-// Objects returns the objects of parts that have one.
+// Objects returns the objects of the parts, without the parts that have none.
 func Objects(parts []Part) []client.Object {
 	var objects []client.Object
 	for _, each := range parts {

@@ -25,8 +25,8 @@ const (
 	ETCDClientFolder    = CredentialsFolder + "etcd/client"
 )
 
-// ShutdownSeconds is the longest time that a Pod may take to end. The API server serves for half of that time, until no client connects to
-// it.
+// ShutdownSeconds is the longest time that a Pod may take to end. The API server still accepts requests for half of that time, so that
+// clients can stop connecting to it.
 const ShutdownSeconds = 30
 
 // KubeconfigFile is the name of files with kubeconfigs, or the end of the name.

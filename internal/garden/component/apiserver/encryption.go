@@ -33,12 +33,12 @@ const (
 // RoleLabel is a label on Secrets with encryption configurations. ConfigurationRole returns its value.
 const RoleLabel = "role"
 
-// OfGardener returns the resources that gardener-apiserver encrypts, of the resources of both API servers.
+// OfGardener selects the resources that gardener-apiserver encrypts from the resources of both API servers.
 func OfGardener(resources []string) []string {
 	return slices.DeleteFunc(slices.Clone(resources), func(each string) bool { return !ofGardener(each) })
 }
 
-// OfKubernetes returns the resources that kube-apiserver encrypts, of the resources of both API servers.
+// OfKubernetes selects the resources that kube-apiserver encrypts from the resources of both API servers.
 func OfKubernetes(resources []string) []string {
 	return slices.DeleteFunc(slices.Clone(resources), ofGardener)
 }
@@ -52,13 +52,13 @@ func ofGardener(resource string) bool {
 
 // NewKeyPopulated is an annotation of the Deployment of an API server with the value "true". The operator sets it when all Pods can read
 // with the new encryption key, so that from then on they write with it. The operator removes it in phase Completing, when it has dropped
-// the old key. Missing: in phase Preparing, Pods write with the old key, and in phase Completing, the operator does not drop it.
+// the old key. Missing: in phase Preparing, Pods write with the old key, and in phase Completing, the operator does not drop the old key.
 const NewKeyPopulated = "credentials.gardener.cloud/new-encryption-key-populated"
 
-// EncryptionKeys returns the keys in the order in which an API server tries them; it writes with the first one. Old is the Secret with the
-// predecessor of the current key, nil if there is none. Pods that do not know it have not written with it: it was rotated away earlier, and
-// is left out. Configured are the keys of the configuration that the live Deployment has, in their order. A key that no Secret has any more
-// stays until a rotation completes, because etcd may have data that only this key can read.
+// EncryptionKeys returns the keys in the order in which an API server tries them; the API server writes with the first key. Old is the
+// Secret with the predecessor of the current key, nil if there is none. If the configuration of the live Deployment does not contain the
+// old key, no Pod has written with it, and it is left out. Configured are the keys of the configuration that the live Deployment has, in
+// their order. A key that no Secret has any more stays until a rotation completes, because etcd may have data that only this key can read.
 func EncryptionKeys(
 	v values.Values, current, old *corev1.Secret, live *appsv1.Deployment, configured []secretconfig.UsableEncryptionKey,
 ) ([]secretconfig.UsableEncryptionKey, error) {
@@ -94,8 +94,8 @@ func EncryptionKeys(
 	return all, nil
 }
 
-// ConfigurationRole is the value of label role on the Secrets with encryption configurations that have keys of a logical name. Empty: it is
-// not the name of such keys.
+// ConfigurationRole is the value of label role on the Secrets with encryption configurations that have keys of a logical name. It is empty
+// if the logical name is not a name of encryption keys.
 func ConfigurationRole(keyName string) string {
 	server, isKey := strings.CutSuffix(keyName, keySuffix)
 	if !isKey {
@@ -104,15 +104,17 @@ func ConfigurationRole(keyName string) string {
 	return server + configurationSuffix
 }
 
-// AddsKey reports whether the deployment adds a new encryption key to the configuration of all Pods, but does not write with it yet. Pods
-// without the key could not read objects that other Pods write with it. When the deployment is rolled out, NewKeyPopulated must be set, and
-// the objects deployed again. The result is false without a live Deployment, because there are no Pods then.
+// AddsKey reports whether this deployment only adds a new encryption key to the configuration of all Pods, so that the Pods do not write
+// with the key yet. Pods without the key could not read objects that other Pods write with it. When the deployment is rolled out,
+// NewKeyPopulated must be set, and the objects deployed again. The result is false without a live Deployment, because there are no Pods
+// then.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	preparing := v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationPreparing
 	return preparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
 
-// SetMarks sets NewKeyPopulated and the annotation with its key on a Deployment whose Pods write with a new key.
+// SetMarks annotates a Deployment whose Pods write with a new key: with NewKeyPopulated, and with AnnotationEncryptionKey, whose value is
+// key, the name of the Secret with the new key.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
 	phase := v.Phases[rotation.ETCDEncryptionKey]
 	writes := phase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) || phase == operatorv1alpha1.RotationPrepared && live == nil
@@ -122,9 +124,10 @@ func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) 
 	}
 }
 
-// OutdatedMarks returns the annotations of the live Deployment, nil if there is none, that are about an earlier rotation of the encryption
-// key: with them, the next rotation would skip a step. Key is the name of the Secret with the current key. A rotation that Gardener's
-// operator began has no annotation with its key, and labels of objects without a digest, so that the objects must be labeled once more.
+// OutdatedMarks returns the keys of annotations of the live Deployment that an earlier rotation of the encryption key has left: with them,
+// the next rotation would skip a step. Live is nil if there is no Deployment. Key is the name of the Secret with the current key. If
+// Gardener's operator began the rotation, no annotation names the key, and the labels of objects contain no digest, so that the objects
+// must be labeled once more.
 func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []string {
 	if live == nil {
 		return nil
@@ -189,7 +192,7 @@ func (s Server) EncryptionKey(v values.Values) secrets.Request {
 	}
 }
 
-// encryptionProvider is empty for aescbc, as keys have it from before there was a choice.
+// encryptionProvider returns the provider that the Garden asks for, or "" for aescbc: keys from before there was a choice name no provider.
 func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 	config := v.KubeAPIServer.EncryptionConfig
 	if config == nil || config.Provider == nil {
@@ -202,8 +205,8 @@ func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 	return provider
 }
 
-// CheckProvider fails if the Garden asks for another provider than an existing key has, and it is not known how objects are encrypted: all
-// Pods would have to use the new key at once, and some could not read the objects that others write.
+// CheckProvider fails if the Garden asks for another provider than an existing key has, and it is not known how objects are encrypted. Then
+// all Pods would have to use a new key at once, and some Pods could not read the objects that others write.
 func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 	used := cmp.Or(secretconfig.EncryptionProvider(existing.Data[secretconfig.DataKeyEncryptionProvider]), secretconfig.AESCBC)
 	if wanted := cmp.Or(encryptionProvider(v), secretconfig.AESCBC); wanted != used {
@@ -234,9 +237,9 @@ func Resources(config *operatorv1alpha1.EncryptionConfig, always []string) []str
 	return slices.Concat(ptr.Deref(config, operatorv1alpha1.EncryptionConfig{}).Resources, always)
 }
 
-// PlainResources returns the resources that live Pods do not encrypt yet. Other Pods could not read an object that one of them encrypts. A
-// deployment must first make all Pods able to read the resources; when it is rolled out, the objects must be deployed again without plain
-// resources. Live is the Secret with the configuration of the live Deployment, nil if there is none.
+// PlainResources returns the resources that the live Pods do not encrypt yet. If a new Pod encrypted an object of them, the live Pods could
+// not read it. A deployment must first make all Pods able to read encrypted objects of these resources; when it is rolled out, the objects
+// must be deployed again without plain resources. Live is the Secret with the configuration of the live Deployment, nil if there is none.
 func PlainResources(resources []string, live *corev1.Secret) ([]string, error) {
 	if live == nil {
 		return nil, nil

@@ -22,7 +22,7 @@ func TestEachAPIServerEncryptsWhatItServes(t *testing.T) {
 	g.Expect(apiserver.OfKubernetes(all)).To(Equal([]string{"secrets", "terminals.dashboard.gardener.cloud", "deployments.apps"}))
 }
 
-// Each deployment goes on from the configuration of the one before, wherever the process was stopped.
+// Each deployment starts from the configuration of the previous deployment, at whatever point the process was stopped.
 func TestResourceIsReadableBeforeItIsEncrypted(t *testing.T) {
 	g := NewWithT(t)
 	server := apiserver.Server{Name: "server", Namespace: "garden"}

@@ -68,8 +68,8 @@ func Names(wanted []Reference) (names ObjectNames) {
 	return names
 }
 
-// Resolve reads the objects. Each of the errors names an object and a key that is missing or malformed, and how to correct it. It has no
-// value of a Secret.
+// Resolve reads the objects. Each of the errors names an object and a key that is missing or malformed, and how to correct it. No error
+// contains a value of a Secret.
 func (s Server) Resolve(wanted []Reference, found Found) []error {
 	var problems []error
 	for _, each := range wanted {
@@ -155,7 +155,7 @@ func AdmissionReferences(p Plugins, refs *References) []Reference {
 	return all
 }
 
-// Kubeconfig returns the reference to a Secret with a kubeconfig that says where a server is.
+// Kubeconfig returns the reference to a Secret with a kubeconfig that contains the address of a server.
 func Kubeconfig(name, of, path string, store func([]byte)) Reference {
 	return kubeconfigIn(name, of, path, judgeEndpoint, store)
 }
@@ -176,8 +176,8 @@ func judgeUsers(content []byte) error {
 	return err
 }
 
-// selfContained decodes a kubeconfig. It returns an error if that refers to files or programs: the Pods do not have them, or they are
-// credentials of the API server that the author of the kubeconfig may not read.
+// selfContained decodes a kubeconfig. It returns an error if the kubeconfig refers to files or programs: the Pods do not have them, or they
+// are credentials of the API server that the author of the kubeconfig may not read.
 func selfContained(content []byte) (*clientcmdapi.Config, error) {
 	config, err := clientcmd.Load(content)
 	if err != nil { // the cause could have a part of the content

@@ -30,8 +30,8 @@ const (
 )
 
 // KeyLabel returns the value of the label KeyName for the Secret with an encryption key: its name and a digest of the key, at most 63
-// characters. Users of the virtual cluster may know the name before a rotation writes their objects again. The digest keeps them from
-// setting the label in advance, so that an object would keep its old form in etcd.
+// characters. Users of the virtual cluster may know the name before a rotation writes their objects again. Without the digest, they could
+// set the label in advance, and the rewrite would leave out their objects.
 func KeyLabel(key *corev1.Secret) string {
 	const longestName, digits = 50, 12
 	digest := hmac.New(sha256.New, key.Data[secretconfig.DataKeyEncryptionSecret])
@@ -52,8 +52,9 @@ type Rewrite struct {
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 
-// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt some resources always. A rewrite is necessary
-// while a new key is being prepared, if other resources are to be encrypted than before, and if it is not known how they were encrypted.
+// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt the resources in always in every Garden. A rewrite
+// is necessary while a rotation of the key is in phase Preparing or Completing, and if the resources or the provider differ from the
+// recorded ones, or are not recorded.
 func PlanRewrite(v values.Values, always []string) Rewrite {
 	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
 	for _, config := range []*operatorv1alpha1.EncryptionConfig{v.KubeAPIServer.EncryptionConfig, v.GardenerAPIServer.EncryptionConfig} {

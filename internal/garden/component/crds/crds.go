@@ -51,10 +51,11 @@ func copies(definitions []*unstructured.Unstructured, err error) ([]*unstructure
 // HVPA is the name of the definition of Hvpas, which Gardener deployed up to release 1.109.
 const HVPA = "hvpas.autoscaling.k8s.io"
 
-// deletionProtected is a label with which webhooks deny a deletion that is not confirmed.
+// deletionProtected is a label of objects. Webhooks deny their deletion unless an annotation confirms it.
 const deletionProtected = "gardener.cloud/deletion-protected"
 
-// derived are the kinds whose objects another component makes out of other data. They do not keep their definition from being deleted.
+// derived are the kinds whose objects another component makes out of other data. Such objects do not prevent the deletion of their
+// definition.
 var derived = []string{"verticalpodautoscalercheckpoints.autoscaling.k8s.io"}
 
 // IsDerived reports whether the objects of a definition, by its name, are made by a component that the operator deploys.

@@ -23,7 +23,7 @@ type Certificates struct {
 	Peer   *secrets.Request
 }
 
-// ClientCertificate returns the request for the certificate of all clients.
+// ClientCertificate returns the request for the certificate that all clients of the etcds use.
 func ClientCertificate() secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
 		Name: "etcd-client", CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,

@@ -56,7 +56,7 @@ const (
 	wrapperPort = 9095
 )
 
-// Secrets are the names of the Secrets with credentials. Those for peers are needed with high availability only.
+// Secrets are the names of the Secrets with credentials. The Secrets for peers are needed only with high availability.
 type Secrets struct {
 	CA, Server, Client string
 	PeerCA, PeerServer string
@@ -87,7 +87,8 @@ func (r Role) figures(v values.Values) figures {
 	}
 }
 
-// Object returns the Etcd. Live is the one in the cluster, nil if there is none: its schedules and its storage are kept.
+// Object returns the Etcd. Live is the Etcd in the cluster, nil if there is none. The result keeps the schedules and the storage of the
+// live Etcd.
 func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Etcd {
 	f := role.figures(v)
 	o := &druidcorev1alpha1.Etcd{
@@ -118,8 +119,8 @@ func (r Role) selector() map[string]string {
 	return map[string]string{shared.Role: "controlplane", "role": string(r), "app": "etcd-statefulset"}
 }
 
-// podLabels returns the labels of the Pods. Only the main etcd may connect to other networks, for its backups. Its sidecars also pass
-// requests for snapshots on to their leader.
+// podLabels returns the labels of the Pods. Only the main etcd may connect to other networks, for its backups. With high availability, the
+// members of an etcd connect to each other, and the sidecars of the main etcd pass requests for snapshots on to their leader.
 func podLabels(v values.Values, role Role) map[string]string {
 	labels := shared.Union(role.selector(), network.Clients())
 	if role == Main {
@@ -235,8 +236,8 @@ func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 	return spec
 }
 
-// store returns where backups go. The part of the bucket name behind the first slash is the beginning of the prefix. If the Garden names no
-// bucket, the live Etcd keeps its container.
+// store returns the container and the prefix in which backups are stored. The part of the bucket name behind the first slash is the
+// beginning of the prefix. If the Garden names no bucket, the live Etcd keeps its container.
 func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.StoreSpec {
 	b := v.ETCDMain.Backup
 	container, above, _ := strings.Cut(ptr.Deref(b.BucketName, ""), "/")
@@ -256,8 +257,8 @@ func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Sto
 	}
 }
 
-// Autoscaler returns the VerticalPodAutoscaler of an etcd. It evicts no Pod only to take resources away, not in the maintenance window
-// either, because the operator has no controller that would allow that there.
+// Autoscaler returns the VerticalPodAutoscaler of an etcd. The autoscaler never evicts a Pod only to lower its requests. It does not do so
+// in the maintenance window either, because the operator has no controller that would allow this there.
 func Autoscaler(v values.Values, role Role) client.Object {
 	f := role.figures(v)
 	least := shared.Memory(f.leastMemory)

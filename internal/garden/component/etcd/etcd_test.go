@@ -160,7 +160,7 @@ func TestChangeOfTheStorageClassIsAProblem(t *testing.T) {
 	}
 }
 
-// reconciled returns an Etcd in the state that etcd-druid leaves, changed.
+// reconciled returns an Etcd in the state in which etcd-druid leaves it after a reconciliation, with changes.
 func reconciled(changes ...func(*druidcorev1alpha1.Etcd)) *druidcorev1alpha1.Etcd {
 	o := etcd.Object(plain(), etcd.Main, secretsOf(etcd.Main), nil)
 	o.Generation = 3

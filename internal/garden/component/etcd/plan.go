@@ -39,7 +39,7 @@ func requested(o *druidcorev1alpha1.Etcd, now time.Time) *druidcorev1alpha1.Etcd
 }
 
 // WithPeerAuthority returns a live Etcd whose peers trust another certificate authority, and nothing else changed. With high availability,
-// all members must trust a new authority before the first of them gets a certificate of it.
+// all members must trust a new authority before the first of them gets a certificate that the new authority has signed.
 func WithPeerAuthority(live *druidcorev1alpha1.Etcd, secret string, now time.Time) *druidcorev1alpha1.Etcd {
 	changed := live.DeepCopy()
 	if changed.Spec.Etcd.PeerUrlTLS == nil || changed.Spec.Etcd.PeerUrlTLS.TLSCASecretRef.Name == secret {
@@ -95,8 +95,8 @@ func membersProblem(live *druidcorev1alpha1.Etcd) string {
 	return "etcd-druid has not reported yet whether all members are updated"
 }
 
-// SnapshotURL returns the address of which a GET makes the etcd main take a full snapshot, or "" if there are no backups. The certificate
-// is verified with the bundle of ca-etcd; the client needs none.
+// SnapshotURL returns the URL at which a GET request makes the main etcd take a full snapshot, or "" if there are no backups. The bundle of
+// ca-etcd verifies the certificate of the server; the client needs no certificate.
 func SnapshotURL(v values.Values) string {
 	if v.ETCDMain.Backup == nil {
 		return ""
@@ -110,7 +110,8 @@ var (
 	ErrSnapshot       = errors.New("taking the snapshot failed")
 )
 
-// JudgeSnapshot returns why the answer to the request for a snapshot is no success. It can be requested again.
+// JudgeSnapshot returns an error that says why the answer to the request for a snapshot is no success, or nil. The snapshot can be
+// requested again.
 func JudgeSnapshot(status int) error {
 	switch status {
 	case http.StatusOK:

@@ -14,7 +14,7 @@ import (
 const (
 	garbageCollectionPeriod = 12 * time.Hour
 	deltaSnapshotPeriod     = 5 * time.Minute
-	// Full snapshots are taken in the hour that ends 15 minutes before the maintenance window begins.
+	// Full snapshots are scheduled in the hour that ends 15 minutes before the maintenance window begins.
 	snapshotWindow = time.Hour
 	snapshotMargin = 15 * time.Minute
 )
@@ -41,8 +41,9 @@ func fullSnapshot(v values.Values, live *druidcorev1alpha1.Etcd) string {
 	return schedule(v, v.Maintenance.Begin-snapshotMargin-snapshotWindow, snapshotWindow, "*")
 }
 
-// schedule returns a time in UTC, in the form of cron. Gardens differ in it, so that not all of a region work at once: it is a minute of
-// the given length from begin that depends on the UID. If maintenance may happen at any time, it is the time when the Garden was created.
+// schedule returns a time in UTC, in the format of cron. The UID of the Garden selects a minute between begin and begin+length, so that the
+// etcds of different Gardens do not all work at the same time. If the Garden has no maintenance window, the result is the time of day when
+// the Garden was created.
 func schedule(v values.Values, begin, length time.Duration, days string) string {
 	const day = 24 * time.Hour
 	at := v.GardenCreated.UTC().Sub(v.GardenCreated.UTC().Truncate(day))

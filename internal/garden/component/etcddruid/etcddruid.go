@@ -99,14 +99,14 @@ func imageList(v values.Values) (string, error) {
 	return string(content), nil
 }
 
-// deployment returns the Deployment, with the names of the ConfigMaps with its configuration and with the images that it uses instead of
-// its own.
+// deployment returns the Deployment. config is the name of the ConfigMap with the configuration, and images is the name of the ConfigMap
+// with the list of images that etcd-druid uses instead of its own list.
 func deployment(owner shared.Owner, image, config, images string) *appsv1.Deployment {
 	var m shared.Mounts
 	m.Add(configName, configPath, true, shared.ConfigMapSource(config))
 	m.Add("imagevector-overwrite", imagesPath, true, shared.ConfigMapSource(images))
 	clients := shared.Union(network.Clients(),
-		// It reads metrics of the compaction of backups, of the garden and of Shoots in a seed that is the runtime cluster.
+		// etcd-druid reads metrics of the compaction of backups, of the garden and of Shoots in a seed that is the runtime cluster.
 		network.ClientsOf("virtual-garden-etcd-main-client-tcp-8080", "all-shoots-etcd-main-client-tcp-8080"))
 	d := owner.Deployment(name, 1, owner.Labels, clients, corev1.PodSpec{
 		ServiceAccountName: name, PriorityClassName: system.Class300, Volumes: m.Volumes,
@@ -132,7 +132,8 @@ func configuration(v values.Values) map[string]any {
 		"disableEtcdServiceAccountAutomount": true,
 		// A changed specification waits for the annotation that asks for an operation.
 		"enableEtcdSpecAutoReconcile": false,
-		// The operator waits until etcd-druid reports that an etcd is ready, which it does in this period, by default 15 seconds.
+		// The operator waits until etcd-druid reports that an etcd is ready. etcd-druid updates this report once in each period, which is 15
+		// seconds by default.
 		"etcdStatusSyncPeriod": "5s",
 	}
 	if c.ETCDController != nil {

@@ -57,13 +57,15 @@ func VirtualOwner(role string) shared.Owner {
 	return shared.Owner{Namespace: metav1.NamespaceSystem, Labels: Labels(role)}
 }
 
-// CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks, and prefers endpoints in their zone.
+// CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks. With routing that is aware of the topology,
+// they prefer endpoints in their zone.
 func CalledByServers(v values.Values, service *corev1.Service, port int32) {
 	service.Annotations = shared.Union(service.Annotations, network.From(network.WebhookTargets, port))
 	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)
 }
 
-// Has reports whether a ManagedResource, which is nil if it does not exist, has brought objects of a kind into its cluster.
+// Has reports whether the status of a ManagedResource lists an object of a kind, so that the object is in the cluster. A ManagedResource
+// that does not exist is nil.
 func Has(set *resourcesv1alpha1.ManagedResource, kind string) bool {
 	return set != nil && slices.ContainsFunc(set.Status.Resources, func(each resourcesv1alpha1.ObjectReference) bool {
 		return each.Kind == kind

@@ -28,7 +28,7 @@ type Program struct {
 	PriorityClass, Availability string
 	// CPU and Memory are requested, and LeastMemory is the least memory that an autoscaler may set.
 	CPU, Memory, LeastMemory string
-	// ConfigMap is the name of the ConfigMap with the file, without the checksum.
+	// ConfigMap is the name of the ConfigMap with the configuration file, without the checksum. File is the name of the file.
 	ConfigMap, File string
 	// Config is the content of the file besides feature gates and logs.
 	Config map[string]any
@@ -36,7 +36,7 @@ type Program struct {
 	FeatureGates map[string]bool
 	// LogLevel is "info" if it is nil.
 	LogLevel *string
-	// HealthPort serves /healthz and /readyz, MetricsPort metrics, and WebhookPort webhooks for API servers if it is not 0.
+	// HealthPort serves /healthz and /readyz, MetricsPort serves metrics, and WebhookPort, unless it is 0, serves webhooks for API servers.
 	HealthPort, MetricsPort, WebhookPort int32
 	// Volumes are mounted besides the configuration and the kubeconfig.
 	Volumes shared.Mounts

@@ -13,8 +13,8 @@ import (
 // Within is how long a program may take to be rolled out.
 const Within = 5 * time.Minute
 
-// Component returns the row of a program of Gardener, without its objects. A deletion first destroys the objects in the virtual
-// cluster, which call the program. The tasks are named after a title.
+// Component returns the row of a program of Gardener, without its objects. A deletion first destroys the objects in the virtual cluster,
+// which call the program. The names of the tasks contain the title.
 func Component(name, title string, deploy component.Task) component.Component {
 	deploy.Name = "Deploying " + title
 	return component.Component{
@@ -39,7 +39,7 @@ func VirtualSet(row component.Component) component.Set { return row.Sets[virtual
 // RuntimeSet returns the ManagedResource with the objects of a program in the runtime cluster.
 func RuntimeSet(row component.Component) component.Set { return row.Sets[runtimeSet] }
 
-// With returns these objects together with those in the virtual cluster, for the row of the program.
+// With returns these objects together with the objects in the virtual cluster, in the order of the Sets of the row.
 func (o Objects) With(virtual []client.Object) component.Objects {
 	return component.Objects{Direct: o.Direct, Sets: [][]client.Object{virtualSet: virtual, runtimeSet: o.Set}}
 }

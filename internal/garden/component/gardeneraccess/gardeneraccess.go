@@ -40,8 +40,8 @@ const ManagedResource = "shoot-core-gardeneraccess"
 // contextName is the name of the context, the cluster and the user of the kubeconfigs.
 const contextName = "garden"
 
-// Secrets returns the Secrets. Bundle is the bundle of the certificate authority of kube-apiserver. Live has the Secrets that exist, by
-// their names: their tokens are kept, and each must be written only if its resource version is still the same, or else a token that was
+// Secrets returns the Secrets. Bundle is the bundle of the certificate authority of kube-apiserver. Live are the existing Secrets by their
+// names. The result keeps their tokens. A Secret must be written only if its resource version is still the same; otherwise a token that was
 // renewed in the meantime would be lost.
 func Secrets(v values.Values, bundle []byte, live map[string]*corev1.Secret) ([]client.Object, error) {
 	var objects []client.Object
@@ -72,9 +72,9 @@ func Token(secret *corev1.Secret) string {
 	return user.Token
 }
 
-// ClientConfig returns the configuration of clients that only has the server, the certificate authority and the token of the kubeconfig in
-// a Secret. Everything else in a kubeconfig could make the client read a file, run a program, or pass the operator's own credentials on, so
-// that it is ignored. The server must be in the result of Servers.
+// ClientConfig returns the configuration of clients with the server, the certificate authority and the token of the kubeconfig in a Secret.
+// It ignores all other fields of the kubeconfig, because they could make the client read a file, run a program, or pass on the operator's
+// own credentials. The server must be in the result of Servers.
 func ClientConfig(secret *corev1.Secret, servers []string) (*rest.Config, error) {
 	cluster, user := current(secret)
 	if !slices.Contains(servers, cluster.Server) {

@@ -7,12 +7,12 @@
 // operation that ends without an error is therefore complete, and its status says so. The conditions are in Authorizers, the configuration
 // is in package kubeapiserver.
 //
-// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API:
-//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As
-//     long as CallsWebhooks is false for the latter, they are without webhooks, which would fail while gardener-admission-controller does
-//     not run. The flow waits until VirtualManagedResource is ready, so that clients know an authority before it signs the certificate.
-//   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is ready.
-//   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until that is ready.
+// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API: - It generates
+// ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As long as
+// CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
+// gardener-admission-controller does not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new authority
+// before it signs the certificate. - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is ready.
+// - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until that is ready.
 //
 // A deletion deletes VirtualManagedResource first, because its webhooks would fail.
 package gardeneradmission
@@ -52,7 +52,8 @@ type Input struct {
 	Server string
 }
 
-// ServerCertificate returns the request for the serving certificate. The current authority signs it: bundles have that one before it does.
+// ServerCertificate returns the request for the serving certificate. The current authority signs it. Before that, the bundles of all
+// clients must contain this authority.
 func ServerCertificate(namespace string) secrets.Request {
 	return secrets.Request{SignedBy: gardener.Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
 		Name: Name + "-cert", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
@@ -84,8 +85,9 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 	return p.Objects(v, in.Kubeconfig)
 }
 
-// CallsWebhooks reports whether VirtualManagedResource, which is nil if it does not exist, has brought webhooks into the virtual cluster.
-// From then on it keeps them, also while gardener-admission-controller does not run, because they restrict the rights of seeds.
+// CallsWebhooks reports whether the webhooks of VirtualManagedResource exist in the virtual cluster. The ManagedResource is nil if it does
+// not exist. Once the webhooks exist, they stay, also while gardener-admission-controller does not run, because they restrict the rights of
+// seeds.
 func CallsWebhooks(set *resourcesv1alpha1.ManagedResource) bool {
 	return gardener.Has(set, validatingKind)
 }

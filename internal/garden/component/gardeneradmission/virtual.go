@@ -45,7 +45,7 @@ func accessObjects() []client.Object {
 	}
 }
 
-// rules are the rights. Without one of those to read, gardener-admission-controller does not become ready.
+// rules are the rights. If one of the rights to read is missing, gardener-admission-controller does not become ready.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		shared.Rule(shared.CoreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
@@ -60,8 +60,8 @@ func rules() []rbacv1.PolicyRule {
 	}
 }
 
-// webhook is a webhook for admission. It is called for requests that a rule matches, in namespaces and for objects that are selected, by
-// users for whom the condition holds. A request fails if the webhook does not answer.
+// webhook is a webhook for admission. An API server calls it for a request if a rule matches the request, the selectors select the
+// namespace and the object, and the condition holds for the user. The request fails if the webhook does not answer.
 type webhook struct {
 	name, path          string
 	rules               []rule
@@ -73,7 +73,7 @@ type webhook struct {
 // seconds is the time that an API server waits for an answer.
 const seconds = 10
 
-// conditions keep users whom the webhook lets do everything from depending on it.
+// conditions limits the webhook to the requests of its users, so that other users do not depend on it.
 func (w webhook) conditions() []admissionregistrationv1.MatchCondition {
 	if w.users == nil {
 		return nil

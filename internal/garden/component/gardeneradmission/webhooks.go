@@ -48,7 +48,7 @@ func inOtherProjects() *metav1.LabelSelector {
 // validators returns the webhooks that accept or refuse requests.
 func validators(v values.Values) []webhook {
 	written := operations{create, update}
-	// shoots refer to ConfigMaps that must fit.
+	// These webhooks check the ConfigMaps to which Shoots refer, so they are called for changes of both.
 	shoots := []rule{
 		on(written, shared.CoreGroup, "v1beta1", "shoots"), on(operations{update}, "", "v1", "configmaps"),
 	}
@@ -103,7 +103,7 @@ func limits(v values.Values) []rule {
 }
 
 // restrictions returns the webhooks that restrict the objects that clients of seeds and of self-hosted shoots may create and change.
-// Authorizers cannot, because they do not see the objects.
+// Authorizers cannot restrict the objects, because API servers do not send them the objects.
 func restrictions() []webhook {
 	rules := map[string][]rule{
 		"seed": {

@@ -36,7 +36,8 @@ func args(v values.Values, parts []apiserver.Part) ([]string, error) {
 			"--authentication-kubeconfig=" + gardenaccess.KubeconfigPath,
 			"--authorization-kubeconfig=" + gardenaccess.KubeconfigPath,
 			"--kubeconfig=" + gardenaccess.KubeconfigPath,
-			// Probes have no credentials. Without these paths, kube-apiserver decides about them, and its loss makes all Pods unready.
+			// Probes have no credentials. Without this argument, kube-apiserver would authorize the probes, and if it is not available, all Pods
+			// would become unready.
 			"--authorization-always-allow-paths=/healthz,/livez,/readyz",
 			"--workload-identity-token-issuer=" + issuer,
 			"--workload-identity-signing-key-file=" + workloadIdentityFolder + "/" + workloadIdentityFile,
@@ -92,7 +93,7 @@ func Names(v values.Values) apiserver.ObjectNames {
 }
 
 // Resolve returns the contents of the objects that the Garden refers to. The error names every object and key that is missing or malformed,
-// and how to correct it. It has no value of a Secret.
+// and how to correct it. The error contains no value of a Secret.
 func Resolve(v values.Values, found apiserver.Found) (apiserver.References, error) {
 	var refs apiserver.References
 	problems := server(v).Resolve(wanted(v, &refs), found)

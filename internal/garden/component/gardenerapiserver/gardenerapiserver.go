@@ -1,14 +1,13 @@
 // Package gardenerapiserver returns the objects of gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual
 // cluster. kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
-// A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
-//   - It reads the objects of Names for Resolve. If that returns an error, the flow changes nothing.
-//   - It deploys AccessObjects in VirtualManagedResource, if ServesAPIs is false for that. Without these rights, gardener-apiserver does
-//     not become ready.
-//   - It deploys Objects, and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the
-//     annotation apiserver.NewKeyPopulated.
-//   - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until that is ready. This
-//     comes last, because no Pod may have a certificate of the former authority when the APIServices no longer have that.
+// A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready: - It reads the
+// objects of Names for Resolve. If that returns an error, the flow changes nothing. - It deploys AccessObjects in VirtualManagedResource,
+// if ServesAPIs is false for this ManagedResource. Without these rights, gardener-apiserver does not become ready. - It deploys Objects,
+// and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the annotation
+// apiserver.NewKeyPopulated. - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until
+// VirtualManagedResource is ready. This comes last: when the APIServices no longer trust the former authority, no Pod may still have a
+// certificate of it.
 package gardenerapiserver
 
 import (
@@ -61,11 +60,11 @@ type Input struct {
 
 	// EncryptionKeys are the keys that encrypt data in etcd, in the order of apiserver.EncryptionKeys.
 	EncryptionKeys []secretconfig.UsableEncryptionKey
-	// EncryptionKey is the name of the Secret with the current one.
+	// EncryptionKey is the name of the Secret with the current encryption key.
 	EncryptionKey string
 	// PlainResources are encrypted resources that are still written as plain text: see apiserver.PlainResources.
 	PlainResources []string
-	// Live is the Deployment in the cluster without outdated annotations, nil if there is none.
+	// Live is the Deployment in the cluster, without the annotations of apiserver.OutdatedMarks. It is nil if there is none.
 	Live       *appsv1.Deployment
 	References apiserver.References
 }
@@ -84,7 +83,7 @@ func Labels() map[string]string { return gardener.Labels(role) }
 // EncryptionKey returns the request for the key that encrypts data in etcd.
 func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
-// EncryptionKeyName is the logical name of that key.
+// EncryptionKeyName is the logical name of the Secret of EncryptionKey.
 const EncryptionKeyName = rotation.GardenerEncryptionKeyName
 
 // WorkloadIdentityKey returns the request for the key that signs tokens of workload identities.

@@ -46,7 +46,7 @@ func kubernetes(text string) func(*values.Values) {
 	return func(v *values.Values) { v.Kubernetes = version.MustParseSemantic(text) }
 }
 
-// key is the one of an existing landscape, whose configuration has a known checksum.
+// key returns the encryption key of an existing landscape, for which the checksum of the configuration is known.
 func key() secretconfig.UsableEncryptionKey {
 	return secretconfig.UsableEncryptionKey{
 		Provider: secretconfig.AESCBC, Name: "key1646060228", Secret: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",

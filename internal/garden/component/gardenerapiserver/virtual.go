@@ -35,7 +35,8 @@ func served() []metav1.GroupVersion {
 	}
 }
 
-// ServesAPIs reports whether VirtualManagedResource, which is nil if it does not exist, has brought APIServices into the virtual cluster.
+// ServesAPIs reports whether the APIServices of VirtualManagedResource exist in the virtual cluster. The ManagedResource is nil if it does
+// not exist.
 func ServesAPIs(set *resourcesv1alpha1.ManagedResource) bool {
 	return gardener.Has(set, apiServiceKind)
 }
@@ -85,7 +86,7 @@ func VirtualObjects(v values.Values, bundle []byte, address netip.Addr) []client
 }
 
 // Info returns a ConfigMap for all users of the virtual cluster: the version of gardener-apiserver, and the issuer of tokens of workload
-// identities. The version is the tag of the image, because users may deploy other images, and builtIn if the tag is no version.
+// identities. The version is the tag of the image, because users may deploy other images. If the tag is not a version, builtIn is used.
 func Info(v values.Values, builtIn string) (*corev1.ConfigMap, error) {
 	image, err := v.ExternalImage(Name)
 	if err != nil {

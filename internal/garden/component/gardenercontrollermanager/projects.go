@@ -90,8 +90,9 @@ func checkPolicy(v values.Values) error {
 	return nil
 }
 
-// VirtualObjects returns the objects in the virtual cluster. gardener-controller-manager grants the rights of roles of projects, which
-// extensions may add to, so it has all rights. With projectController, project-controller reconciles Projects in its place.
+// VirtualObjects returns the objects in the virtual cluster. gardener-controller-manager has all rights, because it grants the rights of
+// the roles of projects, to which extensions may add any rights. With projectController, project-controller reconciles Projects in its
+// place.
 func VirtualObjects(projectController bool) []client.Object {
 	owner := gardener.VirtualOwner(role)
 	const clusterRole = "gardener.cloud:system:controller-manager"

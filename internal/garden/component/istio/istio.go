@@ -43,8 +43,8 @@ const (
 	GatewayManagedResource = "virtual-garden-istio"
 )
 
-// ExportTo is an annotation of Services. Value: the namespaces whose gateways may send connections to it, separated by commas. Missing:
-// none, because that is the default of the mesh.
+// ExportTo is an annotation of Services. Value: the namespaces whose gateways may send connections to the Service, separated by commas.
+// Missing: none, because that is the default of the mesh.
 const ExportTo = "networking.istio.io/exportTo"
 
 // GatewayNamespaceSelector is a JSON list of label selectors that selects the namespace of the gateway.
@@ -53,8 +53,8 @@ const GatewayNamespaceSelector = `[{"matchLabels":{"gardener.cloud/role":"istio-
 // tokenExpiration is the lifetime of the tokens with which gateways authenticate at istiod, in seconds.
 const tokenExpiration = 43200
 
-// Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods serves them; with a
-// single zone it keeps the Pods of the gateway in it.
+// Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods acts on the Pods of
+// these namespaces. If there is a single zone, it keeps the Pods of the gateway in that zone.
 func Namespaces(v values.Values) []client.Object {
 	system := namespace(v, Namespace, map[string]string{shared.Role: "istio-system"})
 	gateway := namespace(v, GatewayNamespace, map[string]string{shared.Role: "istio-ingress", "istio": "ingressgateway"})

@@ -26,7 +26,7 @@ const (
 	monitoringPort = 15014
 	readyPort      = 8080
 
-	// mesh exports Services and objects of Istio to no namespace unless they say so.
+	// By default, mesh exports Services and objects of Istio to no namespace.
 	mesh = `accessLogFile: ""
 defaultConfig:
   discoveryAddress: istiod.istio-system.svc:15012
@@ -122,8 +122,9 @@ func istiodMounts() shared.Mounts {
 }
 
 // validation returns the configuration of the webhook for objects of Istio. istiod sets its CA bundle and its failure policy, which
-// managedresource-controller would reset each time. The annotation makes that controller create the object and not update it. The price:
-// changes of this function do not reach a cluster that has the object, and changes by users stay, until the object is deleted.
+// managedresource-controller would reset each time. The annotation makes that controller create the object and not update it. The
+// disadvantage is that changes of this function do not reach a cluster that has the object, and changes by users stay, until the object is
+// deleted.
 func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"istio.io/rev": "default"}).Meta(istiod)
 	meta.Namespace = ""

@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// Component is Istio. A deletion keeps the namespace of istiod, which the operator has not created: a Role of its own is in it.
+// Component is Istio. A deletion keeps the namespace of istiod, which was created with the operator, because a Role of the operator is in
+// it.
 var Component = component.Component{
 	Name: "istio", Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
 	Deploy: component.Task{

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// Ready returns why the objects of a ManagedResource are not as they were deployed, or nil.
+// Ready returns an error unless the objects of a ManagedResource are applied and healthy. The error says why.
 func Ready(set *resourcesv1alpha1.ManagedResource) error {
 	return managedresources.CheckAppliedAndHealthy(set)
 }
@@ -34,8 +34,8 @@ func RolledOut(set *resourcesv1alpha1.ManagedResource) error {
 // RolloutProblem returns why the rollout of a Deployment is not complete, or "". Pods are the Pods that its selector matches. A terminating
 // Pod counts, too, because it may still serve requests.
 //
-// The first rollout is complete when all Pods are ready, whatever spec.minReadySeconds is: this time keeps old Pods until the new ones have
-// proved that they stay ready, and there are no old Pods.
+// The first rollout is complete when all Pods are ready, even if spec.minReadySeconds has not passed: this setting only delays the deletion
+// of old Pods, and a first rollout has no old Pods.
 //
 // If credentials are being rotated, every Pod counts that has not finished: see OldPods.
 func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) string {
@@ -63,9 +63,9 @@ func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) strin
 	return ""
 }
 
-// OldPods returns a sentence with the Pods of a Deployment that may still use credentials from before a rotation, and with the remedy, or
-// "". A Pod may use them until it has finished or is gone, also if it is about to be disrupted or its node is lost: containers on a node
-// that does not answer may still run. Replicas is the desired number of Pods, 0 without a Deployment.
+// OldPods returns a sentence that names the Pods of a Deployment that may still use credentials from before a rotation, and the remedy. It
+// returns "" if there are none. A Pod may use them until it has finished or is gone, also if it is about to be disrupted or its node is
+// lost: containers on a node that does not answer may still run. Replicas is the desired number of Pods, 0 without a Deployment.
 func OldPods(pods []corev1.Pod, replicas int32) string {
 	running := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !isUnfinished(&pod) })
 	newest := NewestPod(running)

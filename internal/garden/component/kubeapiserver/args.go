@@ -151,8 +151,8 @@ func audiences(v values.Values) []string {
 	return all
 }
 
-// issuers returns the issuer of new tokens, followed by further issuers whose tokens are accepted. The default one always is, so that a
-// change of the issuer invalidates no token.
+// issuers returns the issuer of new tokens, followed by further issuers whose tokens are accepted. Tokens of the default issuer are always
+// accepted, so that a change of the issuer invalidates no token.
 func issuers(v values.Values) []string {
 	byDefault := "https://api." + v.Domains[0]
 	config := v.KubeAPIServer.ServiceAccountConfig

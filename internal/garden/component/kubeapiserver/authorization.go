@@ -75,7 +75,7 @@ func authorizationParts(v values.Values, in Input) ([]apiserver.Part, error) {
 
 // gardenerWebhook returns the settings of a webhook whose answers are not kept, because they change with every Shoot.
 func gardenerWebhook(v values.Values, a gardeneradmission.Authorizer) *AuthorizerWebhook {
-	// A duration of 0 stands for the default.
+	// The shortest duration, because 0 stands for the default.
 	shortest := metav1.Duration{Duration: time.Nanosecond}
 	webhook := &AuthorizerWebhook{
 		AuthorizedTTL: shortest, UnauthorizedTTL: shortest, Timeout: metav1.Duration{Duration: webhookTimeout},

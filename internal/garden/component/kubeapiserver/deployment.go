@@ -52,7 +52,8 @@ func clients() map[string]string {
 }
 
 // containerSecurityContext returns the security context of the container. The file of the program has the capability NET_BIND_SERVICE, and
-// the kernel does not start it if the container may not have the capability. The program does not get it, because privileges cannot grow.
+// the kernel does not start it if the container may not have the capability. The program still does not get the capability, because
+// allowPrivilegeEscalation is false.
 func containerSecurityContext() *corev1.SecurityContext {
 	c := shared.ContainerSecurityContext()
 	c.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}

@@ -52,7 +52,7 @@ type ConnectionInfo struct {
 	KubeConfigFile string `json:"kubeConfigFile"`
 }
 
-// MatchCondition is a condition, in CEL, for a request that a webhook is asked about.
+// MatchCondition is a condition, in CEL, that a request must satisfy for the API server to ask a webhook about it.
 type MatchCondition struct {
 	Expression string `json:"expression"`
 }

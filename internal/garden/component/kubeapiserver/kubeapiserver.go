@@ -108,5 +108,5 @@ func server(v values.Values) apiserver.Server {
 	return apiserver.Server{Name: Container, Namespace: v.Namespace, Path: settingsPath}
 }
 
-// kubernetes returns the version of the virtual cluster, for tables.
+// kubernetes returns the version of the virtual cluster, to look up settings in the tables of package versions.
 func kubernetes(v values.Values) versions.Kubernetes { return versions.KubernetesOf(v.Kubernetes) }

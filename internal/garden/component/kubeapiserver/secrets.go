@@ -60,9 +60,9 @@ type Secrets struct {
 	StaticTokens, HealthToken string
 	// GardenerAuthority is the content of the bundle of the authority of gardener-admission-controller.
 	GardenerAuthority []byte
-	// EncryptionKeys are the keys that encrypt data in etcd, in the order of EncryptionKeys.
+	// EncryptionKeys are the keys that encrypt data in etcd, in the order of apiserver.EncryptionKeys.
 	EncryptionKeys []secretconfig.UsableEncryptionKey
-	// EncryptionKey is the name of the Secret with the current one.
+	// EncryptionKey is the name of the Secret with the current encryption key.
 	EncryptionKey string
 	// SharedAuthority is true if clients and the front proxy have the same authority, as SharesAuthority says. The API server refuses that
 	// unless it knows the name of the front proxy.
@@ -111,7 +111,7 @@ func HealthToken(tokens *corev1.Secret) (string, error) {
 	reader.FieldsPerRecord = -1 // groups are optional
 	lines, err := reader.ReadAll()
 	if err != nil {
-		// The error of the reader has a position, but the cause is left out because the file has tokens.
+		// The error of the reader contains a position, but it is left out because it could contain a part of a token.
 		return "", fmt.Errorf("read key %q of Secret %s: it is not in CSV format", secretconfig.DataKeyStaticTokens, tokens.Name)
 	}
 	for _, line := range lines {

@@ -34,7 +34,7 @@ const (
 	AutoscalerName = Name + "-vpa"
 	// AccessSecret is the name of the Secret with the token for the virtual cluster.
 	AccessSecret = "shoot-access-kube-controller-manager"
-	// ManagedResource is the name of the ManagedResource with VirtualObjects. Their deletion keeps the objects.
+	// ManagedResource is the name of the ManagedResource with VirtualObjects. Its deletion keeps the objects.
 	ManagedResource = "shoot-core-kube-controller-manager"
 	// Authority is the certificate authority of the serving certificate.
 	Authority = rotation.KubernetesAuthority
@@ -50,7 +50,7 @@ const (
 	serviceAccountKeyPath = "/srv/kubernetes/service-account-key"
 	serverPath            = "/var/lib/kube-controller-manager-server"
 
-	// signingDuration is the validity of the certificates that are signed if the Garden has none.
+	// signingDuration is the validity of the certificates that are signed, unless the Garden sets another one.
 	signingDuration = 720 * time.Hour
 )
 

@@ -12,7 +12,7 @@ import (
 
 // Component is kube-controller-manager. A step of its own deploys it: its Deployment waits for its token.
 //
-// It is destroyed after the namespaces of the virtual cluster, which it empties.
+// It is destroyed after the namespaces of the virtual cluster, because it deletes the objects in them.
 var Component = component.Component{
 	Name: Container, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
 	Deploy: component.Task{

@@ -1,4 +1,4 @@
-// Package network has the labels and annotations by which NetworkPolicies allow connections of Pods.
+// Package network defines the labels and annotations by which NetworkPolicies allow connections of Pods.
 package network
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 )
 
-// Labels of Pods. Package networkpolicies has the policies for them. Those for networks exist only in the namespace of the Garden, the
-// other ones also in the namespaces of Istio.
+// Labels of Pods that may connect to a target. Package networkpolicies returns the NetworkPolicies that select these labels. The policies
+// for public and private networks exist only in the namespace of the Garden, the other policies also in the namespaces of Istio.
 const (
 	toDNS              = "networking.gardener.cloud/to-dns"
 	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"
@@ -19,13 +19,13 @@ const (
 	ToPrivateNetworks = "networking.gardener.cloud/to-private-networks"
 )
 
-// Aliases of the clients of Services that many Pods may be.
+// Aliases in annotations of Services. An alias stands for a group of clients, which are Pods with a label that names the alias.
 const (
-	// GardenScrapeTargets are scraped by the Prometheus of the garden.
+	// GardenScrapeTargets is the alias of the Prometheus of the garden, in annotations of the Services that it scrapes.
 	GardenScrapeTargets = "all-garden-scrape-targets"
-	// SeedScrapeTargets are scraped by the Prometheus of the garden and of seeds.
+	// SeedScrapeTargets is the alias of the Prometheus of the garden and of seeds, in annotations of the Services that they scrape.
 	SeedScrapeTargets = "all-seed-scrape-targets"
-	// WebhookTargets are called by API servers.
+	// WebhookTargets is the alias of API servers, in annotations of the Services whose webhooks they call.
 	WebhookTargets = "all-webhook-targets"
 )
 

@@ -78,7 +78,7 @@ func backendOwner(v values.Values) shared.Owner {
 	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": backend}}
 }
 
-// controllerSelector contains a label that only Pods have.
+// controllerSelector returns the labels that select the Pods of the controller. One of them is on no other object.
 func controllerSelector(v values.Values) map[string]string {
 	return shared.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
 }
@@ -115,7 +115,7 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		},
 		StartupProbe: shared.StartupProbe(probe), LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(),
 		Resources: shared.RequestsAndLimit("100m", "375Mi", "1500Mi"),
-		// The image changes its root, and listens on low ports as a user that is not root.
+		// The program of the image uses chroot, and listens on low ports as a user that is not root.
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101), RunAsNonRoot: ptr.To(true),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined},
@@ -126,7 +126,7 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		map[string]string{"seccompprofile.resources.gardener.cloud/skip": "true"})
 	d := controllerOwner(v).Deployment(controller, 2, controllerSelector(v), further, podSpec(c))
 	d.Spec.Template.Spec.ServiceAccountName = app
-	// It reads the ConfigMap by the API, so no volume refers to it.
+	// The controller reads the ConfigMap from the API server, so no volume refers to the ConfigMap.
 	reference := map[string]string{references.AnnotationKey(references.KindConfigMap, configMap): configMap}
 	d.Annotations, d.Spec.Template.Annotations = reference, shared.Union(reference)
 	return d, nil

@@ -8,8 +8,8 @@ import (
 
 const rolePrefix = "gardener.cloud:seed:nginx-ingress"
 
-// roles returns the rights of the controller. It reads only objects in the namespace of the Garden (see args), so that it needs no right on
-// Secrets of other namespaces; IngressClasses have no namespace.
+// roles returns the rights of the controller. The controller reads only objects in the namespace of the Garden (see args), so it needs no
+// right on Secrets of other namespaces; IngressClasses have no namespace.
 func roles(owner shared.Owner) []client.Object {
 	const core, networking, slices = "", "networking.k8s.io", "discovery.k8s.io"
 	return []client.Object{

@@ -59,7 +59,7 @@ func (a Autoscaler) updatePolicy(v values.Values) map[string]any {
 }
 
 // updateMode returns the mode that changes requests without a restart where that is possible. A vertical pod autoscaler that the operator
-// does not deploy may be too old for it.
+// does not deploy may be too old for this mode.
 func updateMode(v values.Values) string {
 	if v.VerticalPodAutoscaler {
 		return "InPlaceOrRecreate"

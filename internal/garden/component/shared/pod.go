@@ -62,12 +62,12 @@ func PodSecurityContext() *corev1.PodSecurityContext {
 	}
 }
 
-// HTTPGet returns how a probe asks a container. Without a scheme it uses HTTP.
+// HTTPGet returns the HTTP request of a probe. Without a scheme, the probe uses HTTP.
 func HTTPGet(path string, port int32, scheme corev1.URIScheme) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(port), Scheme: scheme}}
 }
 
-// ServerProbe returns the probe of a program of a control plane, which is asked by HTTPS.
+// ServerProbe returns the probe of a program of a control plane, which sends requests by HTTPS.
 func ServerProbe(path string, port int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:  HTTPGet(path, port, corev1.URISchemeHTTPS),
@@ -75,13 +75,13 @@ func ServerProbe(path string, port int32) *corev1.Probe {
 	}
 }
 
-// startupAttempts, one each second, are longer than a program starts on a slow machine, and than the two minutes for which programs wait
-// for their caches before they end.
+// startupAttempts is the number of startup probes, one each second. This is more than a program needs to start on a slow machine, and more
+// than the two minutes for which programs wait for their caches before they end.
 const startupAttempts = 150
 
-// StartupProbe returns the startup probe for a container with a readiness probe. It asks the same each second, so that the container is
-// ready as soon as its program is. The kubelet uses no other probe before, so that these need no delay, and it restarts a container whose
-// program is not ready after startupAttempts.
+// StartupProbe returns the startup probe for a container with a readiness probe. It sends the request of the readiness probe each second,
+// so that the container is ready as soon as its program is. The kubelet uses no other probe until the startup probe succeeds, so other
+// probes need no delay. The kubelet restarts a container whose program is not ready after startupAttempts.
 func StartupProbe(readiness *corev1.Probe) *corev1.Probe {
 	p := readiness.DeepCopy()
 	p.PeriodSeconds, p.FailureThreshold = 1, startupAttempts

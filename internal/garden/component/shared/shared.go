@@ -22,7 +22,7 @@ const Role = "gardener.cloud/role"
 const (
 	// AvailabilityType makes a webhook set the replicas of a Deployment or StatefulSet, and spread its Pods.
 	AvailabilityType = "high-availability-config.resources.gardener.cloud/type"
-	// AvailabilityReplicas is an annotation with the number of replicas that it sets. Without it, there are two.
+	// AvailabilityReplicas is an annotation with the number of replicas that the webhook sets. Without it, there are two.
 	AvailabilityReplicas = "high-availability-config.resources.gardener.cloud/replicas"
 	// Controller and Server are values of AvailabilityType.
 	Controller = "controller"
@@ -91,7 +91,7 @@ func Rule(groups, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: strings.Split(groups, ";"), Resources: strings.Split(resources, ";"), Verbs: verbs}
 }
 
-// Read returns the verbs that read, and further ones.
+// Read returns the verbs that read, followed by the given verbs.
 func Read(further ...string) []string { return append([]string{"get", "list", "watch"}, further...) }
 
 // Named returns a rule for single objects.

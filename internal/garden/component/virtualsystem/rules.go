@@ -25,7 +25,7 @@ func administratorRules() []rbacv1.PolicyRule {
 			"manage-members", "modify-spec-tolerations-whitelist", "modify-spec-kubernetes", "modify-spec-machineimages",
 			"modify-spec-providerconfig", "mark-self-hosted",
 		)...),
-		// Not all resources: one of them is for tokens of workload identities.
+		// The rule does not name all resources: one of them is for tokens of workload identities.
 		shared.Rule(shared.SecurityGroup, "credentialsbindings;workloadidentities", full()...),
 		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests", full("approve", "deny")...),
 	}, clusterRules(full())...)

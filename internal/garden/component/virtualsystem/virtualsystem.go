@@ -66,9 +66,9 @@ type role struct {
 	name   string
 	labels map[string]string
 	rules  []rbacv1.PolicyRule
-	// aggregates are labels of ClusterRoles whose rules it has, instead of its own.
+	// aggregates select the ClusterRoles whose rules the role gets, instead of rules of its own.
 	aggregates []metav1.LabelSelector
-	// bound are the users and groups that have it. Without them there is no binding.
+	// bound are the users and groups to which the role is bound. Without them there is no binding.
 	bound []rbacv1.Subject
 }
 
@@ -95,7 +95,8 @@ const (
 	projectViewer                = "project-viewer"
 )
 
-// aggregationPrefix begins labels of ClusterRoles, with the value true, whose rules the role of that name gets. Extensions set them too.
+// aggregationPrefix is the prefix of a label of ClusterRoles. The rest of the label is the name of the role that gets the rules of these
+// ClusterRoles, and the value is true. Extensions set the label too.
 const aggregationPrefix = "rbac.gardener.cloud/aggregate-to-"
 
 func labelled(role string) map[string]string { return map[string]string{shared.Role: role} }

@@ -16,7 +16,7 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	goldentest.Compare(t, "", map[string][]client.Object{"all": virtualsystem.Objects()})
 }
 
-// A right to create tokens of workload identities, by a star, would be one to act as any of them.
+// A rule with a star would include the right to create tokens of workload identities, and so to act as any of them.
 func TestNoRoleHasAllVerbsOrAllResourcesOfTheSecurityGroup(t *testing.T) {
 	g := NewWithT(t)
 	roles := 0

@@ -40,14 +40,15 @@ type healthz struct {
 type etcd struct {
 	name  string
 	ready bool
-	// backupFailure is the message of a condition BackupReady that is False, which hasBackupFailure says.
+	// backupFailure is the message of the condition BackupReady of the Etcd. It is set only if the condition is False: then hasBackupFailure
+	// is true.
 	backupFailure    string
 	hasBackupFailure bool
 	// lastError is the last error of etcd-druid, "" if there is none.
 	lastError string
 }
 
-// facts are the observations that the checks judge. Lists that could not be read have an error.
+// facts are the observations that the checks judge. If a list could not be read, its error is set.
 type facts struct {
 	namespace string // of the Garden
 	// values decide which components the Garden wants.
@@ -64,7 +65,7 @@ type facts struct {
 	etcdsErr            error
 }
 
-// check judges all conditions.
+// check returns the verdict about each condition.
 func check(f facts) map[corev1beta1.ConditionType]verdict {
 	return map[corev1beta1.ConditionType]verdict{
 		operatorv1alpha1.VirtualGardenAPIServerAvailable: checkAPIServer(f.healthz),
@@ -128,8 +129,8 @@ func checkDeployments(f facts) verdict {
 	return verdict{healthy: true}
 }
 
-// deploymentMessage names gardener-resource-manager, as users of Gardener know it, if one of the Deployments that are part of it here is
-// not healthy.
+// deploymentMessage returns the message about a Deployment that is not healthy. For a Deployment of the resource manager, the message names
+// gardener-resource-manager, which users of Gardener know.
 func deploymentMessage(name, cause string) string {
 	if strings.HasPrefix(name, resourcemanager.VirtualName+"-") {
 		name, cause = resourcemanager.VirtualName, name+": "+cause
@@ -213,16 +214,17 @@ func requiredSets(f facts, condition corev1beta1.ConditionType) []types.Namespac
 	return keys
 }
 
-// key returns the key of a ManagedResource of a row.
+// key returns the namespace and name of a ManagedResource of a component.
 func (f facts) key(set component.Set) types.NamespacedName {
 	return types.NamespacedName{Namespace: cmp.Or(set.Namespace, f.namespace), Name: set.Name}
 }
 
-// labelConditionType is a label on ManagedResources: the type of the condition that they count for.
+// labelConditionType is a label of ManagedResources. Its value is the type of the condition of the Garden that the ManagedResource counts
+// for.
 const labelConditionType = "care.gardener.cloud/condition-type"
 
-// conditionOf returns the type of the condition that a ManagedResource counts for: by its label, else by the row that has it, else by
-// its class: only those for the virtual cluster have none.
+// conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label decides, or else the component
+// that the ManagedResource belongs to, or else its class: only ManagedResources for the virtual cluster have no class.
 func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionType {
 	if labelled := corev1beta1.ConditionType(mr.Labels[labelConditionType]); slices.Contains(managed, labelled) {
 		return labelled
@@ -239,13 +241,13 @@ func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.Con
 	return operatorv1alpha1.RuntimeComponentsHealthy
 }
 
-// managed are the types of the conditions that judge ManagedResources.
+// managed are the types of the conditions of a Garden that depend on ManagedResources.
 var managed = []corev1beta1.ConditionType{
 	operatorv1alpha1.RuntimeComponentsHealthy, operatorv1alpha1.VirtualComponentsHealthy, operatorv1alpha1.ObservabilityComponentsHealthy,
 }
 
-// checkManagedResources judges the ManagedResources of a condition that exist, sorted by namespace and name, and then looks for required
-// ones that do not.
+// checkManagedResources judges the ManagedResources of a condition that exist, sorted by namespace and name, and then checks that the
+// required ManagedResources exist.
 func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict {
 	if f.managedResourcesErr != nil {
 		return verdict{err: f.managedResourcesErr}
@@ -272,7 +274,7 @@ func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict
 	return verdict{healthy: true}
 }
 
-// judgedConditions are the types of the conditions of ManagedResources that are judged.
+// judgedConditions are the types of the conditions of a ManagedResource that the checks read.
 var judgedConditions = [...]corev1beta1.ConditionType{
 	resourcesv1alpha1.ResourcesApplied, resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing,
 }

@@ -24,22 +24,23 @@ var ownTypes = []corev1beta1.ConditionType{
 type verdict struct {
 	healthy         bool
 	reason, message string
-	// err says why there is no verdict. The other fields have no meaning then.
+	// err is set if the check could not be made. Then the other fields have no meaning.
 	err error
 }
 
 func unhealthy(reason, message string) verdict { return verdict{reason: reason, message: message} }
 
-// history is the past with which a failed check is compared.
+// history contains the facts that decide whether a condition is Progressing or False after its check has failed.
 type history struct {
 	clock clock.PassiveClock
-	// thresholds are how long conditions are Progressing before they are False. A type without one is False at once.
+	// thresholds are how long conditions are Progressing before they are False. A condition without a threshold is False at once.
 	thresholds map[corev1beta1.ConditionType]time.Duration
 	// last is the last operation of the Garden, nil if there was none.
 	last *operatorv1alpha1.LastOperation
 }
 
-// next returns a condition after a check. Each of its times changes only together with the field that it belongs to.
+// next returns a condition after a check. lastTransitionTime changes only if the status changes, and lastUpdateTime only if the
+// reason, the message or the codes change.
 func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition {
 	switch {
 	case v.err != nil:
@@ -73,7 +74,7 @@ func (h history) failed(old corev1beta1.Condition, reason string) corev1beta1.Co
 	return corev1beta1.ConditionFalse
 }
 
-// within reports whether a time is at most that long ago.
+// within reports whether since is at most d ago.
 func (h history) within(d time.Duration, since metav1.Time) bool {
 	return h.clock.Since(since.Time) <= d
 }

@@ -24,13 +24,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// etcdKind is the kind of Etcds. It is read without its Go type, which a status of a few fields does not need.
+// etcdKind is the kind of Etcds. They are read without their Go type, because only a few fields of the status are needed.
 var etcdKind = schema.GroupVersionKind{Group: "druid.gardener.cloud", Version: "v1alpha1", Kind: "Etcd"}
 
 // controlPlane selects the objects of the control plane of the virtual cluster.
 var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 
-// gather reads the facts for the checks, all at the same time, because a dead API server of the virtual cluster must not delay the others.
+// gather reads the facts for the checks, all at the same time, because an API server of the virtual cluster that does not answer must not
+// delay the other reads.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
 	f := facts{
 		namespace: r.Namespace, backup: validation.IncompleteBackup(garden), values: values.OfAny(garden, values.Operator{}),
@@ -63,7 +64,7 @@ func (r *Reconciler) askHealthz(ctx context.Context) healthz {
 		answer.err = err
 		return answer
 	}
-	// client-go drops status and body of answers in plain text, and keeps them in the error.
+	// If the answer is plain text, client-go returns neither its status nor its body; the error contains both.
 	status := refusal.Status()
 	answer.status = int(status.Code)
 	if answer.body == "" {

@@ -345,7 +345,7 @@ func TestForeignConditionsAndFieldsSurvive(t *testing.T) {
 	s.Expect(s.latest().Status.Conditions[0].Type).To(Equal(corev1beta1.ConditionType("Foreign")))
 }
 
-// Writes of others to the status after the Garden was read are not lost, and the conflict is returned.
+// Writes of other clients to the status after the Garden was read are not lost, and the conflict is returned.
 func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
 	s := newScene(t)
 	stale := s.latest()
@@ -388,7 +388,7 @@ func TestChecksThatFailAreUnknown(t *testing.T) {
 	))
 }
 
-// timed records until when the status may be written.
+// timed is a client that stores the deadline of the last patch of a status.
 type timed struct {
 	client.Client
 	deadline *time.Time

@@ -82,7 +82,8 @@ type refresher interface {
 	Refresh() error
 }
 
-// isServed returns the error of the mapper if a kind is not served, even if the mapper learned that before the operator created its CRD.
+// isServed returns nil if the API server serves a kind, and otherwise the error of the mapper. The mapper may remember that the kind was
+// not served before the operator created its CRD, so isServed makes it ask again.
 func isServed(mapper meta.RESTMapper, kind schema.GroupKind) error {
 	_, err := mapper.RESTMapping(kind)
 	if remembers, ok := mapper.(refresher); ok && meta.IsNoMatchError(err) {
@@ -94,8 +95,8 @@ func isServed(mapper meta.RESTMapper, kind schema.GroupKind) error {
 	return err
 }
 
-// lateWatch begins to watch a kind as soon as the API server serves it. The operator itself creates the CRDs of ManagedResources and
-// Etcds, and a watch of a kind that is not served would end the process. A restart begins anew.
+// lateWatch begins to watch a kind as soon as the API server serves it. The operator itself creates the CRDs of ManagedResources and Etcds,
+// and a watch of a kind that is not served would end the process. A restarted process begins again.
 type lateWatch struct {
 	kind   schema.GroupKind // for errors
 	served func() error
@@ -145,7 +146,7 @@ func hasSucceeded(old, updated *operatorv1alpha1.LastOperation) bool {
 		old.State == operatorv1alpha1.LastOperationProcessing && updated.State == operatorv1alpha1.LastOperationSucceeded
 }
 
-// changed selects objects that appear, disappear, or whose part that the checks read changes.
+// changed selects the events of objects that are created or deleted, and of updates that change the part of an object that the checks read.
 func changed[T client.Object, P comparable](part func(T) P) predicate.Predicate {
 	return predicate.Funcs{
 		GenericFunc: func(event.GenericEvent) bool { return false },
@@ -179,7 +180,8 @@ func relevant(mr *resourcesv1alpha1.ManagedResource) relevantConditions {
 // isOwn reports whether an object is in the namespace of the Garden.
 func (r *Reconciler) isOwn(o client.Object) bool { return o.GetNamespace() == r.Namespace }
 
-// gardenOf returns the Garden, unless the operator works on it: a change then is expected, and the end of the operation triggers a run.
+// gardenOf returns a request for the Garden, or none while the operator reconciles it: changes are expected then, and the end of the
+// operation triggers a request.
 func (r *Reconciler) gardenOf(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &operatorv1alpha1.GardenList{}
 	if err := r.Client.List(ctx, list, client.Limit(1)); err != nil {

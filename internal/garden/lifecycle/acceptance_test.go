@@ -278,7 +278,7 @@ func TestKeysOfADeletedGardenAreDonorsOfANewOne(t *testing.T) {
 		s.Expect(each.Data).To(Equal(original[each.Labels["espalier.dev/kept-credential"]]))
 	}
 
-	// A Garden on other volumes has other keys, and keeps them beside the first ones.
+	// A Garden on other volumes has other keys. Its deletion keeps them in addition to the keys of the first Garden.
 	install()
 	s.Expect(data()).NotTo(HaveKeyWithValue("kube-apiserver-etcd-encryption-key", original["kube-apiserver-etcd-encryption-key"]))
 	remove()
@@ -760,7 +760,7 @@ func TestSecretsOfOtherComponentsAreKept(t *testing.T) {
 	s.Expect(s.secrets(name)).To(HaveLen(1))
 }
 
-// A component that the reconciliation does not await may still use its former certificate.
+// A component for which the reconciliation does not wait may still use its former certificate.
 func TestSecretsInUseAreKept(t *testing.T) {
 	s := newInstalledScene(t)
 	const logicalName = "kube-apiserver"

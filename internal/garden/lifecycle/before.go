@@ -29,7 +29,7 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// deployed is the part of the cluster that shows for which Garden it was reconciled last. Objects that do not exist are nil.
+// deployed is the part of the cluster that shows the settings of the Garden at its last reconciliation. Objects that do not exist are nil.
 type deployed struct {
 	namespace *corev1.Namespace
 	mainEtcd  *druidcorev1alpha1.Etcd
@@ -45,11 +45,12 @@ type server struct {
 	encryption *corev1.Secret
 }
 
-// facts restore the fields of a Garden that rules for changes are about, from the part of the cluster that stands for their values at the
-// last reconciliation. A field whose part is missing stays. Two rules have checks of their own: a task compares the version of Kubernetes
-// with Deployment virtual-garden-kube-apiserver, which the user can skip, and another one compares StorageClasses with the Etcds.
+// facts find the former values of fields for which there are rules about changes. Each restores a field in a copy of the Garden: the source
+// is the part of the cluster that shows the value at the last reconciliation. If the source is missing, the field keeps its current value.
+// For two fields, tasks check the changes instead: one compares the version of Kubernetes with Deployment virtual-garden-kube-apiserver,
+// and the user can skip this check; the other one compares StorageClasses with the Etcds.
 //
-// A bucketName that was removed stays removed, because the Etcd keeps its container, and a condition names the field.
+// A removed bucketName is not restored, because the Etcd keeps its container, and a condition names the field.
 var facts = []struct {
 	field, source string
 	restore       func(before *operatorv1alpha1.Garden, d deployed) error
@@ -64,7 +65,7 @@ var facts = []struct {
 	{"spec.virtualCluster.…encryptionConfig.provider", "encryption key of the last rotation, or the status", restoreProvider},
 }
 
-// before returns the Garden as it was at the last reconciliation, as far as the cluster shows.
+// before returns the Garden with the values that its fields had at the last reconciliation, as far as the cluster shows them.
 func before(g *operatorv1alpha1.Garden, d deployed) (*operatorv1alpha1.Garden, error) {
 	old := g.DeepCopy()
 	for _, each := range facts {
@@ -107,7 +108,7 @@ func restoreDomain(old *operatorv1alpha1.Garden, _ deployed) error {
 	return nil
 }
 
-// restoreServices keeps the spelling of networks that are the same.
+// restoreServices keeps the current text of a network if the former network is the same in another notation.
 func restoreServices(old *operatorv1alpha1.Garden, d deployed) error {
 	text := argument(d.kubernetes, "--service-cluster-ip-range=")
 	if text == "" {
@@ -204,8 +205,9 @@ func encryptionIn(config **operatorv1alpha1.EncryptionConfig) *operatorv1alpha1.
 	return *config
 }
 
-// encryptedBefore returns the resources that the last reconciliation asked an API server to encrypt, besides the resources of every
-// Garden. These are the recorded ones, unless a change of them has begun: the server already encrypts others, or no longer encrypts some.
+// encryptedBefore returns the resources that the last reconciliation asked an API server to encrypt, besides the resources of every Garden.
+// These are the recorded resources, unless a change of them has begun. It has begun if the server already encrypts a resource that is not
+// recorded, or no longer encrypts a recorded one.
 func encryptedBefore(s server, recorded, always []string) ([]string, error) {
 	if s.encryption == nil {
 		return recorded, nil
@@ -271,7 +273,7 @@ func argument(s server, beginning string) string {
 	return ""
 }
 
-// readDeployed reads the part of the cluster that shows for which Garden it was reconciled last.
+// readDeployed reads the part of the cluster that shows the settings of the Garden at its last reconciliation.
 func (r *Reconciler) readDeployed(ctx context.Context) (d deployed, err error) {
 	namespace := r.Operator.Namespace
 	if d.namespace, err = rollout.Find(ctx, r.Client, "", namespace, &corev1.Namespace{}); err != nil {

@@ -115,7 +115,7 @@ func variants() []variant {
 	}
 }
 
-// progress is how far the reconciliation of a Garden has come, in its status.
+// progress is a state of the reconciliation of a Garden, as its status shows it.
 type progress struct {
 	name  string
 	apply func(*operatorv1alpha1.Garden)

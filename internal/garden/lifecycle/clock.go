@@ -55,7 +55,7 @@ func (r *Reconciler) compareClocks(ctx context.Context) (*clockFault, error) {
 	return compareClocks(before, r.Clock.Now(), date), nil
 }
 
-// problem is the message, or "" if there is no difference.
+// problem returns the message, or "" if there is no difference.
 func (f *clockFault) problem() string {
 	if f == nil {
 		return ""
@@ -63,7 +63,7 @@ func (f *clockFault) problem() string {
 	return f.message
 }
 
-// withClock returns the conditions with one about a difference of the clocks, or without one if there is none.
+// withClock returns the conditions with the condition about a difference of the clocks, or without this condition if there is none.
 func withClock(conditions []corev1beta1.Condition, f *clockFault, now clock.PassiveClock) []corev1beta1.Condition {
 	if f == nil {
 		return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == operatorv1alpha1.ClocksDiffer })

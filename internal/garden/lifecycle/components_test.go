@@ -26,7 +26,7 @@ const (
 	etcdEvents = "virtual-garden-etcd-events"
 )
 
-// begin runs a reconciliation in the background, and reports its progress and its waits at once.
+// begin starts a reconciliation in the background, which reports its progress and its waits at once.
 func (s *scene) begin() <-chan error {
 	s.reconciler.Timing.ReportDelay, s.reconciler.Timing.ReportInterval = time.Millisecond, time.Millisecond
 	s.reconciler.Timing.WaitEvent = 100 * time.Millisecond
@@ -38,7 +38,7 @@ func (s *scene) begin() <-chan error {
 	return done
 }
 
-// task requires that a task of the status gets into a state, with a message.
+// task waits until a task in the status has a state and a message.
 func (s *scene) task(name string, state operatorv1alpha1.TaskState, message gomegatypes.GomegaMatcher) {
 	s.t.Helper()
 	tasks := func() []operatorv1alpha1.Task { return s.get().Status.Tasks }
@@ -47,7 +47,7 @@ func (s *scene) task(name string, state operatorv1alpha1.TaskState, message gome
 	)), func() string { return s.get().Status.LastOperation.Description })
 }
 
-// event requires an Event. It drops the Events before it.
+// event waits for an Event, and drops the Events before it.
 func (s *scene) event(matcher gomegatypes.GomegaMatcher) {
 	s.t.Helper()
 	s.Eventually(s.recorder.Events, binary.Patience).Should(Receive(matcher))

@@ -55,7 +55,7 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 	<-done
 	happened = s.requests.Connect()
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	// A busy API server can take longer to remove a definition than one reconciliation waits for it. Then the next one continues.
+	// A busy API server can take longer to remove a definition than one reconciliation waits. Then the next reconciliation continues.
 	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience).Should(Succeed())
 	return happened
 }

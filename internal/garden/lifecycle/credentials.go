@@ -64,14 +64,14 @@ func (r *Reconciler) generateAuthorities(ctx context.Context, s *status, m *mana
 	return r.reportExpiry(ctx, s, m)
 }
 
-// formerSecrets are the logical names of Secrets that only some reconciliations need: the certificate of an autoscaler that was
-// disabled since, and the certificate with which the resource manager of the virtual cluster got its first token.
+// formerSecrets are the logical names of Secrets that only some reconciliations generate, and that others delete: the certificate of an
+// autoscaler that was disabled since, and the certificate with which the resource manager of the virtual cluster got its first token.
 var formerSecrets = []string{vpa.ServerSecret, resourcemanager.BootstrapSecret}
 
 // cleanUpSecrets deletes Secrets that are not needed any more. Secrets of components that the flow does not deploy are kept, because a
-// landscape that was taken over still needs them. Secrets that are in use are kept until a later reconciliation, because the flow does not
-// await each component that gets another certificate; only credentials of a rotation that completes are deleted nevertheless. It fails
-// while a rotation would complete although a Secret from before it is left.
+// landscape that was taken over still needs them. Secrets that workloads use are kept until a later reconciliation, because the flow does
+// not wait for every component that gets another certificate; only the former credentials of a rotation in phase Completing are deleted
+// although they are in use. cleanUpSecrets fails if a Secret from before such a rotation still exists then.
 func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha1.Garden, m *manager.Manager) error {
 	completing := rotation.CompletingTimes(rotationOf(garden))
 	inUse := sync.OnceValues(func() (sets.Set[string], error) { return r.secretsInUse(ctx) })

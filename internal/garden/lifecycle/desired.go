@@ -33,8 +33,8 @@ func startOf(garden *operatorv1alpha1.Garden) string {
 // virtualGardenAddress is the name of the address of the virtual cluster in the status.
 const virtualGardenAddress = "virtual-garden"
 
-// advertisedAddresses returns where clients reach the virtual cluster. A Garden without a domain, which can only be deleted, keeps its
-// addresses.
+// advertisedAddresses returns the addresses of the virtual cluster for its clients. A Garden without a domain, which can only be deleted,
+// keeps its addresses.
 func advertisedAddresses(garden *operatorv1alpha1.Garden) []operatorv1alpha1.AdvertisedAddress {
 	domains := garden.Spec.VirtualCluster.DNS.Domains
 	if len(domains) == 0 {

@@ -80,8 +80,8 @@ func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Man
 	return nil
 }
 
-// reportCertificates reports when certificates expire that an authority has signed, in a metric. It is called at the end of an operation,
-// whether it was successful or not: a certificate that was not renewed is the one to look at.
+// reportCertificates reports in a metric when certificates that an authority has signed expire. It is called at the end of every operation,
+// also of a failed one: the expiry of a certificate that was not renewed is important then.
 func (r *Reconciler) reportCertificates(m *manager.Manager) {
 	if r.Expiry == nil {
 		return

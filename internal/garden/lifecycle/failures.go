@@ -23,8 +23,8 @@ import (
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
 const maxNote = 800
 
-// withEvents returns a task that records an Event when its work fails, and one when it waits for long. It calls waits when it begins to
-// wait.
+// withEvents returns a task that records an Event when its work fails, and another Event when it waits for long. It calls waits when it
+// begins to wait.
 func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task, waits func()) flow.Task {
 	run := task.Run
 	if run == nil { // it is skipped
@@ -57,7 +57,7 @@ func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task,
 	return task
 }
 
-// record records why an operation failed in an Event, unless its tasks have done that, and in the status. It returns the error.
+// record records in the status why an operation failed, and in an Event too, unless its tasks have created Events. It returns the error.
 func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 	if _, ofTasks := errors.AsType[flow.TaskErrors](err); !ofTasks {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationFailed, "Run", "%s", excerpt.Of(err.Error(), maxNote))
@@ -86,7 +86,7 @@ func withRemedy(err error) error {
 }
 
 // describe returns the description of an operation in progress: the description of its flow, the tasks that have failed, and the conditions
-// that the others wait for.
+// that running tasks wait for.
 func describe(progress flow.Status) string {
 	var parts []string
 	if progress.Description != "" {

@@ -123,7 +123,7 @@ func TestProjectControllerTakesTheProjectsOfGardenerControllerManager(t *testing
 	s.Expect(s.contents("gardener-controller-manager-virtual")).To(And(HaveKey(policy), HaveKey(binding)))
 }
 
-// Requests that a webhook is for, or that need an API of Gardener, would fail before.
+// Requests that call a webhook, or that need an API of Gardener, would fail before the programs run.
 func TestVirtualClusterCallsProgramsOfGardenerOnlyWhenTheyRun(t *testing.T) {
 	s := newScene(t)
 	s.create()

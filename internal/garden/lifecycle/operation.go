@@ -81,9 +81,9 @@ func (r *Reconciler) prepare(ctx context.Context, s *status, secrets *manager.Ma
 	return s.recordEncryption(ctx, secrets, v)
 }
 
-// recordEncryption records how objects of the virtual cluster are encrypted before there is a key to encrypt them with, so that a later
-// change is noticed, and that no object has to be written again until then. It returns values with this record. If there is a key, objects
-// have to be written again.
+// recordEncryption records in the status how objects of the virtual cluster will be encrypted, as long as there is no encryption key yet.
+// Then later reconciliations notice a change, and no object has to be written again until then. It returns values with this record. If
+// there is a key already, it records nothing, and objects have to be written again.
 func (s *status) recordEncryption(ctx context.Context, secrets *manager.Manager, v values.Values) (values.Values, error) {
 	if v.EncryptedProvider != "" {
 		return v, nil

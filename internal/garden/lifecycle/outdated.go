@@ -13,7 +13,7 @@ import (
 )
 
 // errOutdated is why an operation ends early: a user has deleted the Garden or changed its specification. The next operation follows at
-// once. Without this, it would have to wait until the tasks of this one have reached their timeouts.
+// once. If this operation did not end early, the next one would have to wait until the tasks of this one have reached their timeouts.
 var errOutdated = errors.New("the Garden was deleted or changed in the meantime")
 
 var errCurrent = errors.New("the Garden has not changed")

@@ -5,8 +5,9 @@
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
 // the next one runs the same flow again, whose tasks write only differences.
 //
-// Package components has the graph of the tasks. The packages runtime and virtual do the work for the components of the two planes that are
-// more than their objects. There is no second pass for the seed authorizer: kube-apiserver always has it.
+// Package components contains the graph of the tasks. The packages runtime and virtual do the work that package install cannot do for the
+// components of the two planes. Unlike in Gardener's operator, no second reconciliation adds the seed authorizer to kube-apiserver: it is
+// always configured.
 package lifecycle
 
 import (
@@ -108,15 +109,16 @@ type Reconciler struct {
 	// Client reads and writes the runtime cluster live. It is not the client of the manager, which reads caches: client.NewWithWatch returns
 	// one. Its scheme must have the kinds of Scheme.
 	Client client.WithWatch
-	// Connection is that to the virtual cluster.
+	// Connection is the connection to the virtual cluster.
 	Connection *virtual.Connection
 	// Logs returns the last lines of the log of a Pod. Nil: no error has a log.
 	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
-	// Dial connects to the main etcd of the virtual cluster. Nil: as the network does.
+	// Dial connects to the main etcd of the virtual cluster. Nil: like net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock gives the times in the status.
 	Clock clock.PassiveClock
-	// ServerTime returns the current time of the API server of the runtime cluster, zero if its answer has none. Nil: clocks are not compared.
+	// ServerTime returns the current time of the API server of the runtime cluster. It is zero if the answer contains no time. Nil: clocks are
+	// not compared.
 	ServerTime func(ctx context.Context) (time.Time, error)
 	// Identity is this process, for the status.
 	Identity operatorv1alpha1.OperatorIdentity
@@ -155,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if err := skew.Check([]operatorv1alpha1.Garden{*garden}, r.Identity.Version); err != nil {
-		// The status stays as the other version has written it.
+		// The status is not changed: an operator of the other version has written it.
 		r.Recorder.Eventf(garden, nil, "Warning", reasonOperationFailed, "Reconcile", "%s", err)
 		return ctrl.Result{}, reconcile.TerminalError(fmt.Errorf("failed verifying Gardener version: %w", err))
 	}
@@ -190,7 +192,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, r.record(ctx, s, r.withRenewal(ctx, s, err))
 }
 
-// isSingle reports whether there is only one Garden. It logs that there are several: none of them is reconciled then.
+// isSingle reports whether there is only one Garden. If there are several, it logs an error, and none of them is reconciled.
 func (r *Reconciler) isSingle(ctx context.Context) (bool, error) {
 	gardens := &metav1.PartialObjectMetadataList{}
 	gardens.SetGroupVersionKind(operatorv1alpha1.SchemeGroupVersion.WithKind("GardenList"))
@@ -204,8 +206,8 @@ func (r *Reconciler) isSingle(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// before returns the Garden at its last reconciliation, as far as the cluster shows. It is the Garden itself if the specification has not
-// changed since.
+// before returns the Garden at its last reconciliation, as far as the cluster shows. It returns the unchanged Garden if the Garden is being
+// deleted, is malformed, or has the same generation as at its last reconciliation.
 func (r *Reconciler) before(ctx context.Context, garden *operatorv1alpha1.Garden) (*operatorv1alpha1.Garden, error) {
 	if garden.DeletionTimestamp != nil || garden.Generation == garden.Status.ObservedGeneration {
 		return garden, nil
@@ -220,7 +222,7 @@ func (r *Reconciler) before(ctx context.Context, garden *operatorv1alpha1.Garden
 	return before(garden, d)
 }
 
-// validate returns why the operator refuses to act on a Garden that was another one at its last reconciliation. A Garden that is being
+// validate returns why the operator must not reconcile a Garden. Old is the Garden at its last reconciliation. A Garden that is being
 // deleted is never refused.
 func validate(garden, old *operatorv1alpha1.Garden) error {
 	if garden.DeletionTimestamp != nil {

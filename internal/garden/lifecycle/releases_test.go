@@ -13,7 +13,7 @@ import (
 )
 
 // Each file is the Garden of examples/ or of the local garden as it was at the date in the name. A release that refused one of them would
-// stop the reconciliation of landscapes that exist. Add the files of a release when it is made.
+// stop the reconciliation of landscapes that exist. Add such files with each release.
 func TestGardensOfFormerReleasesAreNotRefused(t *testing.T) {
 	files, err := filepath.Glob("testdata/releases/*.yaml")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// withRenewal renews certificates although the operator refuses a Garden, or cannot reconcile it, because of an error. It returns the
-// error, joined with an error of the renewal.
+// withRenewal renews certificates although the operator refuses a Garden, or cannot reconcile it, because of err. It returns err, joined
+// with the error of the renewal.
 func (r *Reconciler) withRenewal(ctx context.Context, s *status, err error) error {
 	if s.garden.DeletionTimestamp != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// While there are several Gardens, none is reconciled, and nothing about the one that is left changes when another one is deleted.
+// While there are several Gardens, none is reconciled, and when one of them is deleted, nothing about the remaining one changes.
 func TestRunningControllerReconcilesTheGardenThatIsLeft(t *testing.T) {
 	s := newScene(t)
 	s.create()

@@ -65,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// remaining returns a function that requests the reconciliation of the Gardens that are left when one is gone: as long as there were
+// remaining returns a function that requests the reconciliation of the Gardens that remain when a Garden is gone: as long as there were
 // several, none was reconciled.
 func remaining(gardens client.Reader) handler.TypedMapFunc[*operatorv1alpha1.Garden, reconcile.Request] {
 	return func(ctx context.Context, _ *operatorv1alpha1.Garden) (requests []reconcile.Request) {
@@ -80,7 +80,7 @@ func remaining(gardens client.Reader) handler.TypedMapFunc[*operatorv1alpha1.Gar
 	}
 }
 
-// deletions passes Gardens that are gone.
+// deletions selects the events of Gardens that are gone.
 func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
 		CreateFunc:  func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return false },
@@ -90,14 +90,15 @@ func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	}
 }
 
-// triggeringAnnotations are the annotations whose changes pass triggers; that with operations is judged by its values.
+// triggeringAnnotations are annotations whose changes trigger a reconciliation. The annotation with operations is not among them, because
+// triggers reads its value.
 var triggeringAnnotations = []string{
 	operatorv1alpha1.AnnotationPausedUntil, operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationConfirmLostKeys,
 	operatorv1alpha1.AnnotationConfirmLostResources,
 }
 
-// triggers passes new Gardens and updates that change the generation, ask for an operation, change a pause, confirm a loss, or give up the
-// virtual cluster.
+// triggers selects new Gardens, and updates that change the generation, ask for an operation, change a pause, confirm a loss, or give up
+// the virtual cluster.
 func triggers() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
 		CreateFunc: func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return true },

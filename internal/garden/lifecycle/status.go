@@ -43,7 +43,7 @@ type status struct {
 	begun *operatorv1alpha1.Garden
 	// tasks are the tasks of a flow that failed, for the record of the error.
 	tasks []operatorv1alpha1.Task
-	// refused are sentences about operations of the user that have no effect.
+	// refused are sentences about operations that the user requests, and that have no effect.
 	refused []string
 	// clocks is the difference between our clock and the clock of the API server at the start of the operation, nil if there is none.
 	clocks *clockFault
@@ -54,7 +54,7 @@ func (s *status) description(text string) string {
 	return strings.Join(append([]string{text}, s.refused...), " ")
 }
 
-// write changes the status. Locked makes the write fail with a conflict if the Garden was changed since it was read.
+// write changes the status. If locked is true, the write fails with a conflict if the Garden was changed since it was read.
 func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1alpha1.GardenStatus)) error {
 	changed := s.garden.DeepCopy()
 	change(&changed.Status)
@@ -112,7 +112,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	return r.removeOperations(ctx, s, rest)
 }
 
-// seedProblem returns why no rotation may start in which Seeds take part, or "".
+// seedProblem returns why a rotation in which Seeds take part must not start, or "".
 func (r *Reconciler) seedProblem(ctx context.Context, s *status) string {
 	return r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator}).SeedProblem(ctx)
 }
@@ -132,7 +132,7 @@ func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest strin
 	return nil
 }
 
-// report records how far the flow is. A report that cannot be written is only logged.
+// report records the progress of the flow. A report that cannot be written is only logged.
 func (s *status) report(ctx context.Context, progress flow.Status) {
 	err := s.write(ctx, false, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation.Progress = int32(min(progress.Progress, 100)) //nolint:gosec // it is a percentage
@@ -147,7 +147,7 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 
 // succeeded records the end of a reconciliation. Encrypted are the resources that are encrypted from now on; nil: as before. Again is true
 // if the next reconciliation must follow at once. It fails if a rotation has begun or advanced since the operation started, because this
-// operation knows nothing about it.
+// operation has not used the credentials of that rotation.
 func (s *status) succeeded(
 	ctx context.Context, tasks []operatorv1alpha1.Task, encrypted *operatorv1alpha1.EncryptionAtRest,
 ) (again bool, err error) {
@@ -163,15 +163,15 @@ func (s *status) succeeded(
 		encryptionOf(encrypted)(status)
 	})
 	if err != nil {
-		// The operation itself has succeeded, so that no error is recorded, as a conflict would not be.
+		// The operation itself has succeeded, so the status gets no error.
 		return false, &unrecordedError{fmt.Errorf("record success: %w", err)}
 	}
 	return again, nil
 }
 
-// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again. It fails if the credentials are
-// at another point of their rotation than at the start of the operation. A conflict alone does not show that: a report has no lock, and its
-// answer is the Garden as another operation has changed it.
+// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again. It fails if the state of the
+// rotations differs from their state at the start of the operation. It compares them before the write too: report writes without a lock, so
+// s.garden may already contain changes of another operation, and then there is no conflict.
 func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1alpha1.GardenStatus)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if s.garden.UID != s.begun.UID || !equality.Semantic.DeepEqual(rotationOf(s.garden), rotationOf(s.begun)) {

@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// A former leader goes on after another one has begun a rotation. It has deployed nothing for that rotation, so it must not advance it.
+// A former leader continues after another leader has begun a rotation. It has not deployed anything for this rotation, so it must not
+// advance the rotation.
 func TestOperationDoesNotAdvanceARotationThatBeganMeanwhile(t *testing.T) {
 	s := newScene(t)
 	s.stop("Etcd")

@@ -69,8 +69,9 @@ var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
 	return pool, nil
 })
 
-// fewDefinitions are at least one of each task. Deploying and destroying all definitions takes many seconds. The operator lists the objects
-// of each of these before it deletes the definition: an API server may need minutes to delete one whose objects were never listed.
+// fewDefinitions are some definitions, at least one for each task. Deploying and destroying all definitions takes many seconds. The
+// operator lists the objects of each of these before it deletes the definition: an API server may need minutes to delete one whose objects
+// were never listed.
 var fewDefinitions = []string{
 	"managedresources.resources.gardener.cloud", "etcds.druid.gardener.cloud", "etcdcopybackupstasks.druid.gardener.cloud",
 	"verticalpodautoscalers.autoscaling.k8s.io",
@@ -90,7 +91,7 @@ type scene struct {
 	player     standin.Player
 	// leave ends the controllers that the scene plays.
 	leave func()
-	// virtual is how the operator reaches the API server of the virtual cluster.
+	// virtual is the configuration with which the operator connects to the API server of the virtual cluster.
 	virtual *rest.Config
 	// idle are the kinds whose controllers do nothing.
 	idle sync.Map
@@ -107,7 +108,7 @@ var prepared struct {
 	bare, empty, installed local.Stored
 }
 
-// holds reports whether a state has the objects with a key. The API server itself writes the others.
+// holds reports whether a state has the objects with a key. The API server itself writes the other objects.
 func holds(key string) bool {
 	return !slices.ContainsFunc([]string{
 		"events/", "leases/", "masterleases/", "peerserverleases/", "apiregistration.k8s.io/", "flowschemas/", "prioritylevelconfigurations/",

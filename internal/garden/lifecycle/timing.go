@@ -9,14 +9,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
-// Timing are durations of an operation. A zero one stands for its default.
+// Timing are durations of an operation. A zero duration stands for its default.
 type Timing struct {
-	// ReportDelay is how long an operation takes before its progress is reported; default 2s. A shorter one that changes nothing writes
-	// nothing but its start and its end.
+	// ReportDelay is how long an operation takes before its progress is reported; default 2s. A shorter operation that changes nothing writes
+	// only its start and its end.
 	ReportDelay time.Duration
 	// ReportInterval is the shortest time between two reports of progress; default 5s.
 	ReportInterval time.Duration
-	// WaitEvent is how long a task waits before an Event says so; default 10s.
+	// WaitEvent is how long a task waits before an Event reports the wait; default 10s.
 	WaitEvent time.Duration
 	// Runtime are the times of the runtime cluster.
 	Runtime runtime.Timing

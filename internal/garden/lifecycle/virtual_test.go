@@ -214,7 +214,8 @@ func (s *scene) backup(status druidcorev1alpha1.ConditionStatus) {
 	s.Expect(s.admin.Status().Patch(s.t.Context(), live, client.MergeFrom(before))).To(Succeed())
 }
 
-// backups lets an etcd with the certificate of the Garden answer requests for snapshots, and returns them.
+// backups lets an etcd with the certificate of the Garden answer requests for snapshots. It returns a channel with the paths of the
+// requests.
 func (s *scene) backups() (paths chan string) {
 	s.t.Helper()
 	paths = make(chan string, 10)
@@ -581,7 +582,7 @@ func TestOldEncryptionKeyIsDroppedWhenNothingNeedsIt(t *testing.T) {
 	}
 	s.Expect(s.apiServer().Annotations).To(And(HaveKeyWithValue(own, name), HaveKeyWithValue(labeled, "true")))
 
-	// An object has lost its label, and the Deployment its mark.
+	// An object has lost its label, and the Deployment the annotation NewKeyPopulated.
 	two := s.mounted("etcd-encryption-secret")
 	annotate(secret, "labels", keyName, nil)
 	annotate(s.apiServer(), "annotations", populated, nil)

@@ -226,7 +226,7 @@ func TestDeletedGardenReleasesItsReferences(t *testing.T) {
 	s.Expect(s.protected()).To(BeEmpty())
 }
 
-// The finalizers of others survive if the reconciler has read an old version.
+// If the reconciler has read an old version of an object, the finalizers that other clients have added since stay.
 func TestConflictIsReturned(t *testing.T) {
 	s := newScene(t)
 	s.secrets("sni")

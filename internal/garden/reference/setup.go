@@ -18,7 +18,8 @@ import (
 const ControllerName = "reference"
 
 const (
-	// The pause after a failure grows from shortestPause to longestPause. A missing Secret is found that late after it was created.
+	// The pause after a failure grows from shortestPause to longestPause. The controller watches no Secrets, so it finds a Secret that was
+	// missing only after such a pause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 )

@@ -35,7 +35,7 @@ type Authority struct {
 	Name string
 	// CommonName is the common name in its certificate. Empty: the certificate has none.
 	CommonName string
-	// RenewsItself is true if the operator replaces the authority before it expires. Only a rotation replaces the others.
+	// RenewsItself is true if the operator replaces the authority before it expires. Only a rotation replaces the other authorities.
 	RenewsItself bool
 }
 

@@ -37,9 +37,9 @@ type row struct {
 	credential Credential
 	// keys are the logical names of its keys and certificate authorities: only a rotation replaces them, and they outlive a Garden.
 	keys []string
-	// others are the logical names of further Secrets that its rotation renews, and that nothing keeps.
+	// others are the logical names of further Secrets that its rotation renews. They do not outlive a Garden.
 	others []string
-	// noun names it in sentences of the status, and title its rotation in messages of the webhook.
+	// noun is the name of the credential in sentences of the status, and title is the name of its rotation in messages of the webhook.
 	noun, title string
 	// start and complete are the operations for the two steps of its rotation. Without complete, a rotation has one step and no phases.
 	start, complete operatorv1alpha1.Operation
@@ -50,9 +50,9 @@ type row struct {
 	needsSeeds bool
 	// refusal says why the operator does not rotate it. Empty: it does.
 	refusal string
-	// field returns the address of its field in the status. Nil: the field has a type of its own, which only state reads.
+	// field returns the address of its field in the status. Nil: the field has another type, and state reads it.
 	field func(*operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation
-	// state returns the state of its rotation, nil if it was never rotated. Nil: the field has the state.
+	// state returns the state of its rotation, nil if it was never rotated. Nil: field returns the state.
 	state func(*operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation
 }
 

@@ -30,7 +30,7 @@ type Change struct {
 // changes are the changes of all operations that rotate credentials.
 var changes = changesOf(rows)
 
-// Known are all operations that a Garden has.
+// Known are all operations that a user can request in the annotation of a Garden.
 var Known = sets.KeySet(changes).Insert(operatorv1alpha1.OperationReconcile)
 
 // ChangeOf returns the effect of an operation on credentials, and false if it rotates none.
@@ -81,8 +81,8 @@ func Parse(annotation string) (operations Operations, rest string) {
 	return operations, strings.Join(unknown, operatorv1alpha1.OperationSeparator)
 }
 
-// Appeared reports whether a change of the annotation asks for a reconciliation: the new value has operations, and they are not the same
-// as before.
+// Appeared reports whether a change of the annotation asks for a reconciliation: the new value contains operations, and they differ from
+// the operations before the change.
 func Appeared(before, after string) bool {
 	was, _ := Parse(before)
 	is, _ := Parse(after)

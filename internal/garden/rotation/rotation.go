@@ -29,11 +29,11 @@ type Facts struct {
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
 	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType
-	// SeedProblem says why no rotation may start in which Seeds take part. Empty: it may.
+	// SeedProblem says why a rotation in which Seeds take part must not start. Empty: it may start.
 	SeedProblem string
-	// ClockProblem is a sentence that says why no rotation may begin or advance at this time, because its times would be wrong. Empty: it may.
+	// ClockProblem is a sentence that says why no rotation may begin or advance now: its times would be wrong. Empty: rotations may.
 	ClockProblem string
-	// Now is the time of the reconciliation.
+	// Now is the time at which the rotation begins or advances.
 	Now metav1.Time
 }
 
@@ -97,8 +97,8 @@ func refusal(operation operatorv1alpha1.Operation, reason string) string {
 	return fmt.Sprintf("The operation %s is refused: %s.", operation, reason)
 }
 
-// StartsForSeeds returns the operations that would start a rotation in which Seeds take part. An operation that is handled a second time
-// starts none.
+// StartsForSeeds returns the operations that would start a rotation in which Seeds take part. An operation that was already handled in an
+// earlier attempt is not among them.
 func StartsForSeeds(current *operatorv1alpha1.CredentialsRotation, operations Operations) Operations {
 	found := Operations{}
 	for i := range rows {

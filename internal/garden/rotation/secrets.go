@@ -90,7 +90,7 @@ func PhasesOf(g *operatorv1alpha1.Garden) Phases {
 	return phases
 }
 
-// With returns the phases with another one for a credential.
+// With returns a copy of the phases in which a credential has another phase.
 func (p Phases) With(credential Credential, phase operatorv1alpha1.RotationPhase) Phases {
 	changed := Phases{}
 	maps.Copy(changed, p)
@@ -98,7 +98,7 @@ func (p Phases) With(credential Credential, phase operatorv1alpha1.RotationPhase
 	return changed
 }
 
-// Changing reports whether a rotation begins or completes, so that it goes on only when no Pod has the former credentials.
+// Changing reports whether a rotation is in phase Preparing or Completing. These phases only end when no Pod has the former credentials.
 func (p Phases) Changing() bool {
 	for _, phase := range p {
 		if phase == operatorv1alpha1.RotationPreparing || phase == operatorv1alpha1.RotationCompleting {

@@ -1,5 +1,6 @@
-// Package skew refuses versions that must not follow the current one. Of the operator itself, it reads the version that acted last on the
-// Garden before anything else runs, and at the start of each operation. Of the virtual cluster, it only judges. It writes nothing.
+// Package skew refuses a version of the operator, or of Kubernetes in the virtual cluster, that must not follow the current version. Verify
+// reads which version of the operator acted last on the Garden, before anything else runs. Check and CheckKubernetes only compare versions
+// that the caller passes. The package writes nothing.
 package skew
 
 import (
@@ -13,8 +14,9 @@ import (
 // maxMinors is the largest number of minor versions that the operator may be ahead of the operator that acted last.
 const maxMinors = 1
 
-// Check returns an error unless an operator of this version may act on the Gardens: there is at most one, and its status has no version, or
-// one that is not later and at most one minor version earlier. Pre-releases count as their release.
+// Check returns an error unless an operator of the version own may act on the Gardens. It may act if there is no Garden, or if there is one
+// whose status names no version, or names a version that is not later than own and at most one minor version earlier. Pre-releases count as
+// their release.
 func Check(gardens []operatorv1alpha1.Garden, own string) error {
 	if len(gardens) > 1 {
 		return fmt.Errorf("expected at most one Garden but got %d", len(gardens))

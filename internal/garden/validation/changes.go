@@ -93,7 +93,7 @@ func backup(path *field.Path, g, old *operatorv1alpha1.Garden) field.ErrorList {
 	return found
 }
 
-// backupPath is the path of the backup in a Garden, for sentences about a stored one.
+// backupPath is the path of the backup in a Garden, for sentences about a stored Garden.
 const backupPath = "spec.virtualCluster.etcd.main.backup"
 
 // IncompleteBackup names the missing field in the backup of a stored Garden, and the remedy, in one sentence; "" if nothing is missing. A

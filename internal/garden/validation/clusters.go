@@ -63,7 +63,7 @@ func verticalPodAutoscaler(path *field.Path, settings *operatorv1alpha1.Vertical
 	return append(found, computeResources(path.Child("maxAllowed"), settings.MaxAllowed, nil)...)
 }
 
-// computeResources judges amounts of CPU and memory, which must not be negative and not be below the least ones.
+// computeResources judges amounts of CPU and memory, which must be neither negative nor below the amounts in least.
 func computeResources(path *field.Path, amounts, least corev1.ResourceList) field.ErrorList {
 	var found field.ErrorList
 	for _, name := range sortedKeys(amounts) {

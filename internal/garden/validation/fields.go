@@ -116,7 +116,7 @@ func limited(path *field.Path, value *int32, most int32) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *value, fmt.Sprintf("cannot set higher than %d", most))}
 }
 
-// duplicates returns an error for each string that is in the list before.
+// duplicates returns an error for each string that is already at an earlier position of the list.
 func duplicates(path *field.Path, list []string) field.ErrorList {
 	var found field.ErrorList
 	seen := sets.New[string]()

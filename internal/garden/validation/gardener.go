@@ -107,7 +107,8 @@ func adminKubeconfig(path *field.Path, expiration *metav1.Duration) field.ErrorL
 	return field.ErrorList{field.Invalid(path, expiration.Duration.String(), fmt.Sprintf("must be between %s and %s", least, most))}
 }
 
-// resourceAdmission reports mode for operationMode and versions for apiVersions, which clients of Gardener rely on.
+// resourceAdmission returns errors that name the field mode instead of operationMode, and versions instead of apiVersions: clients of
+// Gardener rely on these names.
 func resourceAdmission(path *field.Path, config operatorv1alpha1.ResourceAdmissionConfiguration) field.ErrorList {
 	var found field.ErrorList
 	if config.OperationMode != nil {

@@ -35,7 +35,7 @@ func resourceMoves(path *field.Path, updated, old *operatorv1alpha1.Garden) fiel
 		return nil
 	}
 	path = path.Child("kubernetes", "kubeAPIServer", "resourcesToStoreInETCDEvents")
-	// Entries that are no names are refused by themselves, and cannot be confirmed.
+	// Another rule refuses entries that are not names. They are left out here, because the user cannot confirm them.
 	before := slices.DeleteFunc(slices.Clone(resourcesInETCDEvents(old)), func(each operatorv1alpha1.GroupResource) bool {
 		return len(resourceNames(path, []operatorv1alpha1.GroupResource{each})) > 0
 	})

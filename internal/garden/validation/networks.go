@@ -123,7 +123,7 @@ func virtualNetworking(path *field.Path, list operatorv1alpha1.CIDRList, runtime
 	return found
 }
 
-// networkChanges forbids to change or remove networks. Further ones can be appended.
+// networkChanges forbids to change or remove networks. Further networks can be appended.
 func networkChanges(path *field.Path, name string, updated, old operatorv1alpha1.CIDRList) field.ErrorList {
 	var found field.ErrorList
 	for i := range min(len(updated), len(old)) {

@@ -75,7 +75,7 @@ func pluginName(path *field.Path, name string, disabled bool, kubernetes version
 	return nil
 }
 
-// podSecurityConfiguration is the part of a PodSecurityConfiguration that all its versions have, which is all of it.
+// podSecurityConfiguration has all fields of a PodSecurityConfiguration. They are the same in all versions of the kind.
 type podSecurityConfiguration struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

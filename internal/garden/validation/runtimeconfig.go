@@ -50,7 +50,7 @@ func runtimeConfig(path *field.Path, config map[string]bool, kubernetes versions
 	return found
 }
 
-// disablesRequired reports whether a cluster lacks a required API without the API of that name.
+// disablesRequired reports whether a required API is missing if the API with this name is disabled.
 func disablesRequired(name string) bool {
 	return slices.ContainsFunc(requiredAPIs, func(required string) bool {
 		return name == required || strings.HasPrefix(name, required+"/") || strings.HasPrefix(required, name+"/")

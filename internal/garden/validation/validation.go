@@ -58,9 +58,9 @@ func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 	return append(found, spec(updated, old)...)
 }
 
-// Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster
-// shows, with the status of now. The reconciler must not act on a Garden with findings. It does not judge operations, because they may
-// have begun.
+// Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster shows,
+// with the current status. The reconciler must not act on a Garden with findings. It does not judge operations, because they may have
+// begun.
 func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {
 	return append(changes(g, before), spec(g, g)...)
 }
@@ -79,8 +79,8 @@ func defaulted(g *operatorv1alpha1.Garden) *operatorv1alpha1.Garden {
 	return g
 }
 
-// spec judges a spec. Old is the Garden before, nil for a new one: it allows some values that are no longer supported if they are the
-// same there.
+// spec judges a spec. Old is the Garden before the change, nil for a new Garden. Some values that are no longer supported are allowed if
+// old has the same value.
 func spec(g, old *operatorv1alpha1.Garden) field.ErrorList {
 	path := field.NewPath("spec")
 	if old == nil {

@@ -109,7 +109,7 @@ func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) 
 	}
 	var all []string
 	if set := server.EnableAnonymousAuthentication; set != nil && *set {
-		// The default is false below 1.35, and users cannot avoid that one.
+		// Below Kubernetes 1.35, false is set by default. There is no warning for it, because users cannot avoid it.
 		all = append(all, fmt.Sprintf("%s.enableAnonymousAuthentication is deprecated and not supported for Kubernetes 1.%d and later, "+
 			"use anonymous in the AuthenticationConfiguration of structuredAuthentication", path, fieldsGoneFrom))
 	}

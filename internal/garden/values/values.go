@@ -45,9 +45,10 @@ type Operator struct {
 	BackupMetadataService bool
 	// DisableNginxIngress is the feature gate DisableNginxIngressInGarden.
 	DisableNginxIngress bool
-	// Images are the images of programs of others.
+	// Images are the images of other projects' programs.
 	Images images.List
-	// ComponentImages are lists of images that components which deploy further images read themselves, by the names of these components.
+	// ComponentImages are lists of images, by the names of components. Each list is for a component that deploys further images, and the
+	// component reads it itself.
 	ComponentImages map[string]string
 	// RuntimeKubernetes is the version of the runtime cluster. Nil: unknown, which counts as old.
 	RuntimeKubernetes *version.Version
@@ -109,10 +110,10 @@ type Values struct {
 	GardenerAdmissionController operatorv1alpha1.GardenerAdmissionController
 	GardenerControllerManager   operatorv1alpha1.GardenerControllerManager
 	GardenerScheduler           operatorv1alpha1.GardenerScheduler
-	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides the ones that always are, as of the last
-	// reconciliation.
+	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides the resources that are always encrypted, as
+	// of the last reconciliation.
 	EncryptedResources []string
-	// EncryptedProvider is how they are encrypted, as of the last reconciliation; empty if that is not known.
+	// EncryptedProvider is the provider with which they are encrypted, as of the last reconciliation; empty if that is not known.
 	EncryptedProvider operatorv1alpha1.EncryptionProviderType
 	// Phases are the phases of the rotations of credentials.
 	Phases rotation.Phases
@@ -136,7 +137,7 @@ func (v Values) WithPhase(of rotation.Credential, phase operatorv1alpha1.Rotatio
 	return v
 }
 
-// ExternalImage returns the image of a program of others.
+// ExternalImage returns the image of a program of another project.
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
 	return v.Images.Find(name, cluster)
@@ -315,8 +316,8 @@ func (v Values) WithoutVPA() string {
 	return "The Garden does not enable the vertical pod autoscaler."
 }
 
-// verticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. A Garden without settings for it brings its own:
-// the defaulting webhook sets them.
+// verticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. Without settings, it does not: such
+// a Garden was stored without the defaulting webhook, which sets them.
 func verticalPodAutoscaler(garden *operatorv1alpha1.Garden) bool {
 	settings := garden.Spec.RuntimeCluster.Settings
 	return settings != nil && settings.VerticalPodAutoscaler != nil && ptr.Deref(settings.VerticalPodAutoscaler.Enabled, true)

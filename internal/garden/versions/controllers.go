@@ -7,7 +7,7 @@ import "slices"
 var switchedOff = []struct {
 	// api is the API version without which the controllers have nothing to do. Empty: they do not run in any virtual cluster.
 	api string
-	// columns has a + for each of the supported versions in which the row counts, and - for the other ones.
+	// columns contains one character for each supported version: + if the row applies to the version, and - if it does not.
 	columns     string
 	controllers []string
 }{
@@ -42,7 +42,7 @@ var switchedOff = []struct {
 }
 
 // DisabledControllers returns the controllers of kube-controller-manager that must not run in a virtual cluster of this version, sorted.
-// runtimeConfig returns the API versions that kube-apiserver switches on or off. It is empty for versions that are not supported.
+// runtimeConfig contains the API versions that kube-apiserver switches on or off. The result is empty for versions that are not supported.
 func (k Kubernetes) DisabledControllers(runtimeConfig map[string]bool) []string {
 	var names []string
 	for _, row := range switchedOff {

@@ -49,7 +49,8 @@ var gardenerFeatureGates = map[Component]map[string]FeatureGate{
 // GardenerFeatureGateHVPA is the gate for the autoscaler that Gardener no longer has. Gardens may set it, without an effect.
 const GardenerFeatureGateHVPA = "HVPA"
 
-// RetiredGardenerFeatureGate reports whether a gate existed in Gardener 1.84 and does not any more. It must not reach a component.
+// RetiredGardenerFeatureGate reports whether a gate existed in Gardener 1.84 and does not exist any more. The operator must not pass it to
+// a component.
 func RetiredGardenerFeatureGate(name string) bool {
 	return slices.Contains([]string{
 		"APIServerFastRollout", "ContainerdRegistryHostsDir", "CoreDNSQueryRewriting", "DefaultSeccompProfile", GardenerFeatureGateHVPA,
@@ -71,8 +72,8 @@ func GardenerAdmissionPlugins() []string {
 	}
 }
 
-// RetiredGardenerAdmissionPlugin reports whether gardener-apiserver 1.84 had the plugin and 1.149 does not. It must not reach
-// gardener-apiserver, which does not start with it.
+// RetiredGardenerAdmissionPlugin reports whether gardener-apiserver 1.84 had the plugin and 1.149 does not. The operator must not pass it
+// to gardener-apiserver, which would not start with it.
 func RetiredGardenerAdmissionPlugin(name string) bool {
 	return slices.Contains([]string{"ClusterOpenIDConnectPreset", "OpenIDConnectPreset", "ProjectValidator"}, name)
 }

@@ -1,6 +1,7 @@
 package versions
 
-// Setting is a setting of kube-apiserver that only some of the supported versions have.
+// Setting is a flag of kube-apiserver, a version of its configuration files, or a field in them that only some of the supported versions
+// have.
 type Setting string
 
 // Settings of kube-apiserver.

@@ -30,7 +30,7 @@ var tables = sync.OnceValue(func() struct{ apis, featureGates, plugins map[strin
 	return struct{ apis, featureGates, plugins map[string]entry }{parse(apisText), parse(featureGatesText), parse(pluginsText)}
 })
 
-// entry is a line of a table: one character for each supported version, where - means that the version does not have it, and a mark.
+// entry is a line of a table: one character for each supported version, where - means that the version does not know the name, and a mark.
 type entry struct {
 	columns string
 	mark    string
@@ -122,11 +122,11 @@ type Knowledge int
 
 // The values of Knowledge.
 const (
-	// Unknown means that no supported version has it.
+	// Unknown means that no supported version knows the name.
 	Unknown Knowledge = iota
-	// Elsewhere means that another supported version has it.
+	// Elsewhere means that only other supported versions know the name.
 	Elsewhere
-	// Present means that the version has it.
+	// Present means that the version knows the name.
 	Present
 )
 

@@ -20,8 +20,8 @@ import (
 // Audit policies are read from ConfigMaps in the namespace of the Garden.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// checkAuditPolicies denies Gardens whose audit policies API servers could not use, and such changes of the ConfigMaps that have the
-// policies. An API server does not start with a policy that it cannot use.
+// checkAuditPolicies denies Gardens whose audit policies API servers could not use, and changes of the ConfigMaps with these policies after
+// which API servers could not use them. An API server does not start with a policy that it cannot use.
 func checkAuditPolicies(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	switch {
 	case request.Kind.Kind == "Garden" && (request.Operation == review.Create || request.Operation == review.Update):
@@ -32,7 +32,8 @@ func checkAuditPolicies(ctx context.Context, live client.Reader, request *review
 	return review.Allowed("")
 }
 
-// checkPoliciesOfGarden checks the ConfigMaps that the stored Garden does not refer to yet. The others are checked when they change.
+// checkPoliciesOfGarden checks the ConfigMaps that the stored Garden does not refer to yet. The other ConfigMaps were checked before, and
+// are checked again when they change.
 func checkPoliciesOfGarden(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// checkNamespaceDeletion denies the deletion of the namespace of the Garden while there is one: everything that the virtual cluster
-// consists of would be deleted in no order, with its data.
+// checkNamespaceDeletion denies the deletion of the namespace of the Garden while a Garden exists: all components of the virtual cluster,
+// with its data, would be deleted in an arbitrary order.
 func checkNamespaceDeletion(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	if request.Operation != review.Delete || request.Name != gardenNamespace {
 		return review.Allowed("")

@@ -19,7 +19,7 @@ import (
 // gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.
 const gardenNamespace = "garden"
 
-// Handler is one row of the table.
+// Handler is one row of the table that Handlers returns.
 type Handler struct {
 	// Name is the handler's name in metrics and logs.
 	Name string
@@ -62,7 +62,7 @@ func Handlers() []Handler {
 				Rules: registration.Rules(
 					ruleForGardens(registration.OnWrite()), registration.Rule(onUpdate(), "", registration.Versions("v1"), "configmaps"),
 				),
-				// It selects ConfigMaps only: Gardens have no namespace.
+				// The selector has an effect on ConfigMaps only: Gardens have no namespace.
 				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
 				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy", Expression: mayHavePolicy}},
 				ReviewVersions:  reviewVersions(),

@@ -79,7 +79,7 @@ func newConnection(p *parts) *virtual.Connection {
 
 func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconciler, error) {
 	mgr := p.clusters.Source
-	// It reads and writes live, and has a mapper of its own, which finds kinds as soon as their definitions are deployed.
+	// This client reads and writes live. It has a mapper of its own, which finds kinds as soon as their definitions are deployed.
 	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("create client for Gardens: %w", err)
@@ -111,7 +111,7 @@ func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconcil
 	}, nil
 }
 
-// maxLog bounds the log of a Pod that becomes part of an error, in bytes, and logTimeout the time to read it.
+// maxLog is the maximum size, in bytes, of the log of a Pod that becomes part of an error. logTimeout is how long reading the log may take.
 const (
 	maxLog     = 8 << 10
 	logTimeout = 10 * time.Second
@@ -131,7 +131,8 @@ func logsOf(c kubernetes.Interface) func(ctx context.Context, pod client.ObjectK
 // timeTimeout bounds the request for the time of the API server.
 const timeTimeout = 10 * time.Second
 
-// serverTime returns a function that returns the time in the header Date of an answer of the API server, zero if the answer has none.
+// serverTime returns a function that returns the time in the header Date of an answer of the API server. The time is zero if the answer has
+// no such header.
 func serverTime(server *rest.Config, c *http.Client) func(ctx context.Context) (time.Time, error) {
 	return func(ctx context.Context) (time.Time, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeTimeout)
@@ -156,8 +157,8 @@ func serverTime(server *rest.Config, c *http.Client) func(ctx context.Context) (
 	}
 }
 
-// operatorValues returns the values of components that a defaulted and valid configuration determines. It completes values that already
-// contain the images of other projects' programs.
+// operatorValues returns the values of components that a defaulted and valid configuration determines. It adds them to o, which already
+// contains the images of other projects' programs.
 func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values.Operator {
 	o.Namespace, o.Image = deployable.GardenNamespace, ownImages(cfg.Espalier.Garden.Images, process.Version)
 	o.LogLevel, o.LogFormat = cfg.LogLevel, cfg.LogFormat

@@ -35,8 +35,8 @@ func programsOfOthers(p *parts) (values.Operator, error) {
 	return o, nil
 }
 
-// imageLists returns the embedded list, overwritten by the file that one environment variable names, and the lists of components in the
-// file that another one names.
+// imageLists returns the embedded list, overwritten by the file that EnvOverwrite names, and the lists of components in the file that
+// EnvComponentOverwrites names.
 func imageLists(getenv func(string) string, readFile func(string) ([]byte, error)) (images.List, map[string]string, error) {
 	list, err := images.Embedded()
 	if err != nil {

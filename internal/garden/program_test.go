@@ -132,7 +132,8 @@ func (p *program) requestsSent() (sent int) {
 }
 
 // killDuring makes a change, and waits until the work on it is done. If typical is not zero, it kills the operator at a random moment
-// before that time, and starts it again. It returns how long the work took since then.
+// before that time, and starts it again. It returns how long the work took, or, if it killed the operator, the rest of the work after the
+// new start.
 func (p *program) killDuring(random *rand.Rand, typical time.Duration, change func(), done func() bool) time.Duration {
 	p.t.Helper()
 	change()
@@ -205,8 +206,8 @@ func number(t *testing.T, variable string, fallback int) int {
 	return value
 }
 
-// CRASH_KILLS is the number of kills (default 2), one half during the first reconciliation and the other during the deletion; CRASH_SEED
-// repeats the moments of an earlier run, as far as the machine allows.
+// CRASH_KILLS is the number of kills (default 2): half of them are during the first reconciliation, the others during the deletion.
+// CRASH_SEED repeats the moments of an earlier run, as far as the machine allows.
 func TestCrashKillsOfTheOperatorReachTheSameEnd(t *testing.T) {
 	o := stoppedOperator(t, reconciling)
 	kills, seed := number(t, "CRASH_KILLS", 2), number(t, "CRASH_SEED", int(time.Now().UnixNano()%1_000_000))

@@ -23,7 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local/standin"
 )
 
-// confirmDeletion is a change of a Garden that allows its deletion. No API server of the virtual cluster runs that could list its Seeds.
+// confirmDeletion is a change of a Garden that allows its deletion. It skips the check for Seeds and Shoots, because no API server of the
+// virtual cluster runs here.
 const confirmDeletion = "{metadata: {annotations: {confirmation.gardener.cloud/deletion: 'true', " +
 	"espalier.dev/skipped-checks: seeds-and-shoots}}}"
 

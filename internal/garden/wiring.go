@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// parts are shared by all parts of the family.
+// parts are the values that the controllers and the webhooks of the operator share.
 type parts struct {
 	clusters *process.Clusters
 	cfg      *config.OperatorConfiguration

@@ -1,4 +1,4 @@
-// Package identity describes the process of the operator, as status.gardener of a Garden says which one acted last.
+// Package identity returns the identity of the operator's process. status.gardener of a Garden names the process that acted on it last.
 package identity
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 // GardenerVersion is the version of Gardener whose programs the operator deploys. A Garden's status names it as the version of the
-// operator, because versions of Gardener must follow one another, whatever the release of Espalier.
+// operator, because versions of Gardener must follow one another, also if releases of Espalier are skipped.
 const GardenerVersion = "v1.149.3"
 
 // idLength is the length of an ID. Container runtimes use as many hexadecimal digits.

@@ -17,9 +17,11 @@ import (
 
 // The environment variables that name the files of the user.
 const (
-	// EnvOverwrite names a file with a list of images, each of which replaces or completes the one of the same name and constraints.
+	// EnvOverwrite names a file with a list of images, each of which replaces fields of the image with the same name and constraints, or is
+	// added.
 	EnvOverwrite = "IMAGEVECTOR_OVERWRITE"
-	// EnvComponentOverwrites names a file with lists of images that components which deploy further images read themselves.
+	// EnvComponentOverwrites names a file with lists of images. Each list is for a component that deploys further images, and the component
+	// reads it itself.
 	EnvComponentOverwrites = "IMAGEVECTOR_OVERWRITE_COMPONENTS"
 )
 
@@ -92,8 +94,8 @@ func (i Image) validate() error {
 	return nil
 }
 
-// Overwritten returns the list with images of another one: fields of an image with the same name and constraints are replaced, and images
-// that the list does not have are added.
+// Overwritten returns the list with the images of another list: their fields replace fields of the image with the same name and
+// constraints, and images that l does not contain are added.
 func (l List) Overwritten(by List) List {
 	merged := slices.Clone(l)
 	for _, each := range by {
@@ -123,8 +125,8 @@ func (i Image) overwritten(by Image) Image {
 	return merged
 }
 
-// Find returns the image of a name. Of several ones whose constraints are satisfied, the one with most constraints wins, and the first of
-// equal ones.
+// Find returns the image of a name. If the constraints of several images are satisfied, the image with the most constraints is used, or the
+// first one of these.
 func (l List) Find(name string, cluster Cluster) (string, error) {
 	best := -1
 	var found Image

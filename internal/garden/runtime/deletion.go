@@ -28,7 +28,8 @@ const hvpaManagedResource = "hvpa"
 
 var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
 
-// ForgetNetworks removes the networks of the Garden from its namespace, which stays: another Garden may have other networks.
+// ForgetNetworks removes the annotation with the networks of the Garden from its namespace. The namespace stays, and another Garden may
+// have other networks.
 func (p *Platform) ForgetNetworks(ctx context.Context) error {
 	live, err := rollout.Find(ctx, p.Cluster.Client, "", p.Values.Namespace, &corev1.Namespace{})
 	if err != nil || live == nil || live.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
@@ -42,7 +43,7 @@ func (p *Platform) ForgetNetworks(ctx context.Context) error {
 }
 
 // destroySecrets deletes the Secrets of the manager of secrets, and immutable Secrets and ConfigMaps that no garbage collector deletes any
-// more. Before the first deletion, it keeps copies of all keys that the etcd volumes and backups need, which stay.
+// more. Before the first deletion, it makes copies of all keys that the etcd volumes and backups need. These copies stay.
 func (p *Platform) destroySecrets(ctx context.Context) error {
 	origin := string(p.Garden.UID)
 	written, err := p.Secrets.Keep(ctx, rotation.Kept(), origin)
@@ -63,8 +64,8 @@ func (p *Platform) destroySecrets(ctx context.Context) error {
 	return p.Cluster.DeleteGarbage(ctx, p.Values.Namespace)
 }
 
-// keepLastCopies keeps the encryption configurations that have a key of which there is no other copy, because its Secret was lost: data in
-// etcd may need it. It returns the number of copies that it wrote.
+// keepLastCopies copies the encryption configurations that contain a key of which no other copy exists, because the Secret of the key was
+// lost: data in etcd may need the key. It returns the number of copies that it wrote.
 func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, error) {
 	all := &corev1.SecretList{}
 	if err := p.Cluster.Client.List(ctx, all, client.InNamespace(p.Values.Namespace)); err != nil {
@@ -101,8 +102,8 @@ func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, erro
 	return p.Secrets.KeepCopies(ctx, copies)
 }
 
-// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including ManagedResources of other clients. Without
-// the resource manager, none of them could be deleted any more.
+// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including ManagedResources of other clients. After
+// the deletion of the resource manager, none of them could be deleted any more.
 func (p *Platform) untilNoManagedResources(ctx context.Context) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
 	return p.Cluster.Until(ctx, p.Timing.defaulted().ManagedResources, func(ctx context.Context) error {

@@ -69,8 +69,8 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
-// them gets a certificate of it. It returns the Etcd as it is then. There is such an authority only while a rotation is in phase Preparing,
-// and only with high availability.
+// them gets a certificate that the new authority has signed. It returns the Etcd after this change. There is a new authority only while a
+// rotation is in phase Preparing, and only with high availability.
 func (p *Platform) rollOutPeerAuthority(
 	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {

@@ -1,4 +1,4 @@
-// Package runtime does the work for the components of the runtime cluster that are more than their objects: its preparation, the generic
+// Package runtime does the work that package install cannot do for the components of the runtime cluster: its preparation, the generic
 // kubeconfig, the resource manager, the etcds of the virtual cluster, and the destruction of definitions and Secrets. Package virtual does
 // the work for the rest of the virtual cluster.
 //
@@ -33,11 +33,11 @@ const (
 type Platform struct {
 	// Cluster is the runtime cluster.
 	Cluster rollout.Cluster
-	// Secrets has generated the certificate authorities.
+	// Secrets is the manager of secrets, which has already generated the certificate authorities.
 	Secrets *manager.Manager
 	// Values are the inputs from which the components are built. A deletion needs only values.OfAny.
 	Values values.Values
-	// Garden is the Garden as it was before the tasks.
+	// Garden is the Garden as it was before the tasks run.
 	Garden *operatorv1alpha1.Garden
 	Clock  clock.PassiveClock
 	// Timing changes durations for tests. The zero value stands for the defaults.
@@ -62,7 +62,7 @@ func (p *Platform) Plane() install.Plane {
 	}}
 }
 
-// installer deploys and destroys the components that are not more than their objects.
+// installer returns the Installer of the runtime plane. It does all work for which a component has no step of its own.
 func (p *Platform) installer() install.Installer {
 	timing := p.Timing.defaulted()
 	return install.Installer{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Timing are durations of waits. A zero one stands for its default.
+// Timing are durations of waits. A zero duration stands for its default.
 type Timing struct {
 	// Definitions is the longest wait for definitions to be served or gone; default 2m.
 	Definitions time.Duration

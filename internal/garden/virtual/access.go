@@ -17,7 +17,7 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// accessObjects returns the kubeconfigs for users and for the operator, with the tokens of the live ones.
+// accessObjects returns the kubeconfigs for users and for the operator, with the tokens of the live kubeconfigs.
 func (c *ControlPlane) accessObjects(ctx context.Context) (component.Objects, error) {
 	bundle, err := c.Secrets.Bundle(kubeapiserver.Authority)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *ControlPlane) accessObjects(ctx context.Context) (component.Objects, er
 	return component.Objects{Direct: kubeconfigs, Sets: [][]client.Object{gardeneraccess.VirtualObjects()}}, err
 }
 
-// connect waits until the operator can connect to the virtual cluster: its kubeconfig has a token.
+// connect waits until the operator can connect to the virtual cluster: its kubeconfig must contain a token.
 func (c *ControlPlane) connect(ctx context.Context) error {
 	return c.Cluster.Until(ctx, c.Timing.defaulted().Connection, func(ctx context.Context) error {
 		_, err := c.Connection.Clients(ctx)
@@ -44,9 +44,9 @@ func (c *ControlPlane) connect(ctx context.Context) error {
 	)
 }
 
-// renewTokens makes the resource manager request all tokens again, and waits until it has: the new key for tokens of ServiceAccounts must
-// have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a retry does not request
-// tokens again.
+// renewTokens makes the resource manager request all tokens again, and waits until it has done so: the new key for tokens of
+// ServiceAccounts must have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a
+// retry does not request tokens again.
 func (c *ControlPlane) renewTokens(ctx context.Context) error {
 	key, err := c.Secrets.Current(kubeapiserver.ServiceAccountKeyName)
 	if err != nil {

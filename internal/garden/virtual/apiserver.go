@@ -60,7 +60,7 @@ func (c *ControlPlane) deployAPIServer(ctx context.Context, refs kubeapiserver.R
 	if err != nil {
 		return err
 	}
-	// The Deployment keeps its marks until it is deployed, because CheckNewKeyUsed must find them in the next attempt if this one fails.
+	// The annotations are only removed now, after the deployment: if it fails, CheckNewKeyUsed must find them in the next attempt.
 	if err = c.unmark(ctx, outdated...); err != nil || !addsKey && len(plain) == 0 {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *ControlPlane) applyAPIServer(ctx context.Context, refs kubeapiserver.Re
 	return c.Cluster.DeployTyped(ctx, objects...)
 }
 
-// logLines are how many lines of the log of a Pod an error has.
+// logLines is the number of lines of the log of a Pod that an error contains.
 const logLines = 10
 
 // untilAPIServerRolledOut waits until kube-apiserver is rolled out. The error after a timeout has the end of the log of the newest Pod.

@@ -30,7 +30,8 @@ const recheck = 5 * time.Second
 // ErrNoToken is why there is no connection: the resource manager of the virtual cluster has not requested the token yet.
 var ErrNoToken = errors.New("token for virtual garden kubeconfig was not populated yet")
 
-// Error is an error of a request to the virtual cluster. Rights and definitions that it is about are in the virtual cluster.
+// Error is an error of a request to the virtual cluster. If it is about a missing right or a missing definition, these are missing in the
+// virtual cluster.
 type Error struct{ error }
 
 func (e *Error) Unwrap() error { return e.error }
@@ -40,7 +41,7 @@ func (e *Error) Unwrap() error { return e.error }
 type Connection struct {
 	// Reader reads Secrets and Gardens of the runtime cluster live.
 	Reader client.Reader
-	// Namespace has the Secrets with the kubeconfigs.
+	// Namespace is the namespace of the Secrets with the kubeconfigs.
 	Namespace string
 	Clock     clock.PassiveClock
 	// Resolves reports whether a host has an address.
@@ -94,7 +95,8 @@ func (c *Connection) Forget() {
 	c.clients = nil
 }
 
-// kubeconfig returns the Secret with the address inside the runtime cluster if that has an address, else that for users.
+// kubeconfig returns the Secret of a kubeconfig. The kubeconfig has the address inside the runtime cluster if this address can be resolved,
+// and otherwise the address for users.
 func (c *Connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -145,7 +147,7 @@ func (c *Connection) build(ctx context.Context, secret *corev1.Secret) (*Clients
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)
 	}
-	// The mapper of client.New takes a group whose server does not answer for one that does not exist.
+	// The mapper of client.New would treat a group whose server does not answer like a group that does not exist.
 	mapper, err := process.NewMapper(config, httpClient, c.Clock, recheck)
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)

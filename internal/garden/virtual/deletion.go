@@ -24,9 +24,9 @@ import (
 
 // Names of checks.
 const (
-	// CheckUnused is that the virtual cluster has no Seeds and Shoots before it is destroyed.
+	// CheckUnused is the check that the virtual cluster has no Seeds and Shoots before it is destroyed.
 	CheckUnused = "seeds-and-shoots"
-	// CheckSeeds is that the virtual cluster has no Seeds before a rotation starts in which they take part.
+	// CheckSeeds is the check that the virtual cluster has no Seeds before a rotation in which Seeds take part starts.
 	CheckSeeds = "seeds"
 )
 
@@ -38,7 +38,7 @@ var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 // Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
 func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
 
-// withWayOut adds to an error how to delete a Garden whose virtual cluster has no API server any more.
+// withWayOut adds to an error how to delete a Garden although its virtual cluster has no API server any more.
 func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
 	live, failure := c.readDeployment(ctx, kubeapiserver.Name)
 	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {
@@ -75,8 +75,8 @@ func (c *ControlPlane) forget(context.Context) error {
 }
 
 // ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, their workloads could not be deleted any more.
-// Until the first installation is complete, and after a deletion has begun, there is nothing to ask, or no kubeconfig to ask with. Then
-// there are none, or the operator has asked before.
+// Before the first installation is complete, and after a deletion has begun, there may be no API server to ask or no kubeconfig for it.
+// Then ensureUnused succeeds: there are no Seeds or Shoots yet, or an earlier attempt of the deletion has checked that there are none.
 func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 	if c.skips(CheckUnused) {
 		return nil
@@ -97,8 +97,8 @@ func (c *ControlPlane) ensureUnused(ctx context.Context) error {
 	return nil
 }
 
-// givesAccess reports whether users and the operator have had access to the virtual cluster since the last installation: only a kubeconfig
-// that was lost is missing then.
+// givesAccess reports whether the ManagedResource that gives users and the operator access to the virtual cluster is applied. If it is, a
+// kubeconfig that is missing was lost.
 func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
 	set, err := c.readSet(ctx, gardeneraccess.ManagedResource)
 	if err != nil || set == nil || set.DeletionTimestamp != nil {
@@ -111,7 +111,7 @@ func (c *ControlPlane) givesAccess(ctx context.Context) (bool, error) {
 // errStopped is why the virtual cluster cannot be asked.
 var errStopped = errors.New("the virtual garden cannot be asked for Seeds and Shoots, because there is no Deployment of its kube-apiserver")
 
-// SeedProblem returns why no rotation may start in which Seeds take part, or "".
+// SeedProblem returns why a rotation in which Seeds take part must not start, or "".
 func (c *ControlPlane) SeedProblem(ctx context.Context) string {
 	if c.skips(CheckSeeds) {
 		return ""

@@ -48,8 +48,8 @@ func (c *ControlPlane) configuredKeys(
 	return keys, nil
 }
 
-// releaseConfigurations lets the garbage collector delete the encryption configurations of an API server that its Deployment does not have
-// any more. It is called when all Pods have the present one.
+// releaseConfigurations lets the garbage collector delete the encryption configurations of an API server that its Deployment does not use
+// any more. It is called when all Pods use the current configuration.
 func (c *ControlPlane) releaseConfigurations(ctx context.Context, of server) error {
 	live, err := c.readDeployment(ctx, of.name)
 	deployed := apiserver.EncryptionSecret(live)

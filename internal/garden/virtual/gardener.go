@@ -44,7 +44,7 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context) error {
 		return err
 	}
 	if !gardenerapiserver.ServesAPIs(set) {
-		// It does not become ready without these rights.
+		// gardener-apiserver does not become ready without these rights.
 		failure := c.installer().DeploySet(ctx, gardener.VirtualSet(gardenerapiserver.Component), gardenerapiserver.AccessObjects())
 		if failure != nil {
 			return failure
@@ -122,8 +122,8 @@ func (c *ControlPlane) applyGardenerServer(
 	return c.deployProgram(ctx, gardenerapiserver.Component, objects)
 }
 
-// registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. It does so when all Pods have a certificate of the
-// current authority.
+// registerGardenerServer makes kube-apiserver pass requests for the API of Gardener on. Before that, it waits until all Pods have a
+// certificate of the current authority.
 func (c *ControlPlane) registerGardenerServer(ctx context.Context) error {
 	if err := c.untilGardenerServerRolledOut(ctx); err != nil {
 		return err
@@ -154,9 +154,10 @@ func (c *ControlPlane) registerGardenerServer(ctx context.Context) error {
 	return c.deployVirtual(ctx, gardenerapiserver.Component, append(objects, info))
 }
 
-// untilGardenerServerRolledOut waits until gardener-apiserver is rolled out. Its ManagedResource does not distinguish the first rollout,
-// which is complete as soon as all Pods are ready, from later ones. So once the objects are applied, the Deployment itself is enough. It
-// does not count Pods of lost nodes either, which a rotation waits for.
+// untilGardenerServerRolledOut waits until gardener-apiserver is rolled out. It is enough that the objects of the ManagedResource are
+// applied, and that checkRollout accepts the Deployment: the conditions of the ManagedResource become healthy later, because they do not
+// treat the first rollout, which is complete as soon as all Pods are ready, in another way. They do not count Pods of lost nodes either,
+// for which a rotation must wait.
 func (c *ControlPlane) untilGardenerServerRolledOut(ctx context.Context) error {
 	const name = gardenerapiserver.RuntimeManagedResource
 	watched := c.watchedRollout(gardenerapiserver.Name)
@@ -196,7 +197,7 @@ func (c *ControlPlane) deployAdmission(ctx context.Context) error {
 		return err
 	}
 	called := gardeneradmission.CallsWebhooks(set)
-	// Clients know an authority before it signs the certificate.
+	// Clients must trust a new authority before it signs the certificate.
 	if err := c.deployVirtual(
 		ctx, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, called),
 	); err != nil {

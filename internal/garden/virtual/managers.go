@@ -167,7 +167,7 @@ func (c *ControlPlane) readResourceManager(ctx context.Context) (*corev1.Secret,
 	return access, set, err
 }
 
-// untilBootstrapped waits until the resource manager can go on with its token.
+// untilBootstrapped waits until the resource manager has a token and the rights that it needs.
 func (c *ControlPlane) untilBootstrapped(ctx context.Context) error {
 	return c.Cluster.Until(ctx, c.Timing.defaulted().Bootstrap, func(ctx context.Context) error {
 		access, set, err := c.readResourceManager(ctx)

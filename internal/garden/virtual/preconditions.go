@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
-// CheckVersionSkew is the name of the check that the virtual cluster gets no version of Kubernetes that must not follow the current one.
+// CheckVersionSkew is the name of the check that the wanted version of Kubernetes may follow the current one.
 const CheckVersionSkew = "kubernetes-version"
 
 // checkPreconditions returns the contents of the objects that the Garden refers to. It fails if a change of the virtual cluster would leave
@@ -73,7 +73,7 @@ func (c *ControlPlane) find(ctx context.Context, names apiserver.ObjectNames) (f
 	return found, nil
 }
 
-// checkVersion fails if the version of Kubernetes must not follow the one that the live kube-apiserver has, or not now.
+// checkVersion fails if the version of Kubernetes must not follow the version of the live kube-apiserver, or must not do so now.
 func (c *ControlPlane) checkVersion(ctx context.Context, live *appsv1.Deployment) error {
 	current := skew.Kubernetes{APIServer: judgement.KubernetesVersion(live, kubeapiserver.Container)}
 	if current.APIServer == nil || current.APIServer.EqualTo(c.Values.Kubernetes) {

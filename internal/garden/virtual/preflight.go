@@ -20,9 +20,9 @@ import (
 
 // Names of the checks before the virtual cluster gets a later minor version.
 const (
-	// CheckDeprecatedAPIs is that no client has used an API which the later version does not have.
+	// CheckDeprecatedAPIs is the check that no client has used an API which the later version does not have.
 	CheckDeprecatedAPIs = "deprecated-apis"
-	// CheckBackup is that etcd-druid does not report that backups fail.
+	// CheckBackup is the check that etcd-druid does not report failing backups.
 	CheckBackup = "etcd-backup"
 )
 
@@ -34,7 +34,7 @@ func (c *ControlPlane) checkUpgrade(ctx context.Context) error {
 	return errors.Join(c.checkDeprecatedAPIs(ctx), c.checkBackup(ctx))
 }
 
-// checkDeprecatedAPIs asks one of the API servers. If none answers, the upgrade may repair them.
+// checkDeprecatedAPIs asks one of the API servers. If none answers, it succeeds, because the upgrade may repair them.
 func (c *ControlPlane) checkDeprecatedAPIs(ctx context.Context) error {
 	if c.skips(CheckDeprecatedAPIs) {
 		return nil
@@ -84,7 +84,7 @@ func removedAPIs(metrics []byte, wanted *version.Version) ([]string, error) {
 	return slices.Compact(removed), nil
 }
 
-// checkBackup reads the status of the main etcd. Facts that etcd-druid has not found out yet are no reason to stop.
+// checkBackup reads the status of the main etcd. If etcd-druid has not reported the state of backups yet, checkBackup succeeds.
 func (c *ControlPlane) checkBackup(ctx context.Context) error {
 	if c.Values.ETCDMain.Backup == nil || c.skips(CheckBackup) {
 		return nil

@@ -50,7 +50,7 @@ const (
 	rewritePage = 500
 	// rewriteTimeout is how long the virtual cluster may take for a list or a write.
 	rewriteTimeout = time.Minute
-	// rewritePasses limits how often all objects are listed until none is without the label.
+	// rewritePasses limits how often all objects are listed until every object has the label.
 	rewritePasses = 20
 )
 
@@ -70,7 +70,7 @@ func alwaysEncrypted() []string {
 	return slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted())
 }
 
-// rewriteSteps returns the work that writes encrypted objects again, and takes a snapshot of the main etcd then.
+// rewriteSteps returns the work that writes encrypted objects again, and then takes a snapshot of the main etcd.
 func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
 	plan := Rewrite(c.Values)
 	skipLabel, skipSnapshot, skipUnlabel := "", "", ""
@@ -96,8 +96,9 @@ func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
 	}
 }
 
-// once does work that a rotation needs only once, and then sets an annotation. A rewrite that one reconciliation begins and ends does not
-// trust annotations: the attempt before may have been for other resources.
+// once does work that a rotation needs only once, and then sets an annotation. It does nothing if the annotation is set. If one
+// reconciliation both begins and ends a rewrite, once always does the work, because an earlier attempt may have set the annotation for
+// other resources.
 func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotation string, work func() error) error {
 	if plan.Unlabel {
 		return work()
@@ -111,8 +112,8 @@ func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotat
 	return c.mark(ctx, map[string]any{annotation: "true"})
 }
 
-// label adds the label of the key to objects that do not have it yet, when no Pod writes with an old key any more. A retry continues where
-// the last attempt ended.
+// label waits until no Pod writes with an old key any more. Then it adds the label of the key to objects that do not have it yet. A retry
+// continues where the last attempt ended.
 func (c *ControlPlane) label(ctx context.Context, resources []string) error {
 	if err := c.untilNoOldPods(ctx, c.kubernetesServer(), c.gardenerServer()); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (c *ControlPlane) label(ctx context.Context, resources []string) error {
 	return err
 }
 
-// labelOnce adds the label of the key to objects that do not have it in a list, and returns their number.
+// labelOnce lists the objects once, adds the label of the key to those objects that do not have it, and returns their number.
 func (c *ControlPlane) labelOnce(ctx context.Context, resources []string) (int, error) {
 	key, known := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
 	if !known {
@@ -130,7 +131,8 @@ func (c *ControlPlane) labelOnce(ctx context.Context, resources []string) (int, 
 	return c.rewrite(ctx, resources, selection.NotEquals, apiserver.KeyLabel(key))
 }
 
-// labelUntilNoneIsLeft adds the label of the key to objects until a whole list finds none without it, and returns their number.
+// labelUntilNoneIsLeft repeats labelOnce until it finds no object without the label of the key. It returns the number of objects that got
+// the label.
 func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, resources []string) (int, error) {
 	sum := 0
 	for range rewritePasses {
@@ -145,8 +147,8 @@ func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, resources []str
 }
 
 // untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
-// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It does
-// nothing if the configuration of the live Deployment, nil if there is none, has no other key.
+// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It checks
+// nothing if the configuration of the live Deployment contains only the new key. Live is nil if there is no Deployment.
 func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
 	if c.Values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
@@ -178,7 +180,7 @@ func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live 
 	return c.takeSnapshot(ctx)
 }
 
-// keepingOldKey returns the control plane with API servers that keep the old encryption key, so that everything else of them is deployed.
+// keepingOldKey returns a copy of the control plane whose API servers keep the old encryption key, to deploy everything else of them.
 func (c *ControlPlane) keepingOldKey() *ControlPlane {
 	keeping := *c
 	keeping.Values = c.Values.WithPhase(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
@@ -267,7 +269,7 @@ func (c *ControlPlane) unserved(resource string) error {
 }
 
 // kindOf returns the kind of a resource, empty if the virtual cluster does not serve the resource. A mapper also finds groups that only
-// begin with the one that is asked for.
+// begin with the requested group.
 func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, error) {
 	wanted := schema.ParseGroupResource(resource)
 	kinds, err := mapper.KindsFor(wanted.WithVersion(""))
@@ -282,7 +284,8 @@ func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, e
 	return schema.GroupVersionKind{}, nil
 }
 
-// forPages calls a function with each page of objects, which are no longer selected afterwards, and with their number before it.
+// forPages calls use with each page of the selected objects, and with the number of objects on the pages before. use must change the
+// objects so that they are no longer selected.
 func forPages(
 	ctx context.Context, c client.Reader, kind schema.GroupVersionKind, selected client.ListOption,
 	use func(objects []metav1.PartialObjectMetadata, before int) error,
@@ -314,7 +317,8 @@ func listPage(
 	return page, c.List(ctx, page, selected, client.Limit(rewritePage), client.Continue(next))
 }
 
-// patchAll writes objects. It ends at errors that are not about a single object; the others are added to the refused objects.
+// patchAll writes objects. It ends at errors that are not about a single object; it adds an object that the API server refuses to the
+// refused objects.
 func patchAll(
 	ctx context.Context, c client.Client, limiter *rate.Limiter, objects []metav1.PartialObjectMetadata, kind schema.GroupVersionKind,
 	patch []byte, refused *refusals,

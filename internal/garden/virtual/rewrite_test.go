@@ -65,7 +65,7 @@ func TestRewriteStopsAtEncryptedResourcesThatAreNotServed(t *testing.T) {
 	}
 }
 
-// Only an answer about a single object lets the others go on.
+// Only after an answer about a single object, the rewrite continues with the other objects.
 func TestRewriteGoesOnAfterRefusedObjects(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	denied := errors.New("admission webhook denied the request")

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 )
 
-// Timing are durations of waits. A zero one stands for its default.
+// Timing are durations of waits. A zero duration stands for its default.
 type Timing struct {
 	// LoadBalancer is the longest wait for the load balancer of the gateway; default 10m.
 	LoadBalancer time.Duration

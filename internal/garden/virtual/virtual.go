@@ -1,6 +1,6 @@
-// Package virtual does the work for the components of the virtual cluster that are more than their objects: its exposure,
-// kube-apiserver, kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its
-// encrypted objects. The work for its etcds is in package runtime.
+// Package virtual does the work that package install cannot do for the components of the virtual cluster: its exposure, kube-apiserver,
+// kube-controller-manager, its resource manager, the programs of Gardener, the connection to it, and the rewrite of its encrypted objects.
+// The work for its etcds is in package runtime.
 //
 // All workloads are in the runtime cluster. The objects in the virtual cluster are in ManagedResources, which the resource manager of the
 // virtual cluster applies. The operator itself writes only a label of encrypted objects there.
@@ -46,7 +46,7 @@ import (
 type ControlPlane struct {
 	// Cluster is the runtime cluster.
 	Cluster rollout.Cluster
-	// Secrets has generated the certificate authorities.
+	// Secrets is the manager of secrets, which has already generated the certificate authorities.
 	Secrets *manager.Manager
 	// Values are the inputs from which the components are built. A deletion needs only the values of the operator.
 	Values values.Values
@@ -60,11 +60,11 @@ type ControlPlane struct {
 	Identity, Abandoned string
 	// ConfirmedLosses are the resources, each with its group, whose objects the user allows to be lost.
 	ConfirmedLosses []string
-	// Connection is that to the virtual cluster.
+	// Connection is the connection to the virtual cluster.
 	Connection *Connection
 	// Logs returns the last lines of the log of a Pod of the runtime cluster. Nil: no error has a log.
 	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
-	// Dial connects to the main etcd for a snapshot. Nil: as the network does.
+	// Dial connects to the main etcd for a snapshot. Nil: like net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -75,7 +75,7 @@ func (c *ControlPlane) Plane() install.Plane {
 	return install.Plane{Installer: c.installer(), Steps: c.steps()}
 }
 
-// installer deploys and destroys the components that are not more than their objects.
+// installer returns the Installer of the virtual plane. It does all work for which a component has no step of its own.
 func (c *ControlPlane) installer() install.Installer {
 	timing := c.Timing.defaulted()
 	return install.Installer{
@@ -84,10 +84,10 @@ func (c *ControlPlane) installer() install.Installer {
 	}
 }
 
-// steps returns the work for the rows that are more than their objects, but for the etcds.
+// steps returns the work for rows that the Installer does not do. The steps of the etcds are in package runtime.
 func (c *ControlPlane) steps() map[string]install.Steps {
-	var refs kubeapiserver.References         // by the first task, for others
-	var managers []*unstructured.Unstructured // by the task that deploys them, for the one that waits
+	var refs kubeapiserver.References         // set by the first task, read by other tasks
+	var managers []*unstructured.Unstructured // set by the task that deploys them, read by the task that waits
 	noRenewal := ""
 	if c.Values.Phases[rotation.ServiceAccountKey] != operatorv1alpha1.RotationPreparing {
 		noRenewal = noNewKey
@@ -209,7 +209,7 @@ type server struct {
 	labels map[string]string
 	// timeout is how long a rollout may take.
 	timeout time.Duration
-	// served returns the resources that the server encrypts, of the resources of both servers.
+	// served returns the resources that the server encrypts, out of the resources of both servers.
 	served func(resources []string) []string
 }
 
@@ -227,7 +227,7 @@ func (c *ControlPlane) gardenerServer() server {
 	}
 }
 
-// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: they have former
+// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: such Pods use former
 // credentials, and cannot read the objects that new Pods write.
 func (c *ControlPlane) untilOrphansGone(ctx context.Context, of server, live *appsv1.Deployment) error {
 	if live != nil {
@@ -236,7 +236,8 @@ func (c *ControlPlane) untilOrphansGone(ctx context.Context, of server, live *ap
 	return c.untilNoOldPods(ctx, of)
 }
 
-// untilNoOldPods waits, while credentials are rotated, until no Pod of API servers may use former ones. It does not wait for new Pods.
+// untilNoOldPods waits, while credentials are rotated, until no Pod of these API servers may use the former credentials. It does not wait
+// for new Pods.
 func (c *ControlPlane) untilNoOldPods(ctx context.Context, servers ...server) error {
 	for _, each := range servers {
 		check := func(ctx context.Context) error { return c.checkOldPods(ctx, each) }

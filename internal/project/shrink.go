@@ -36,7 +36,7 @@ func shrinkProject(object any) (any, error) {
 	return p, nil
 }
 
-// shrinkNamespace does the same for the cache of Namespaces, which has metadata only.
+// shrinkNamespace does the same as shrinkProject for the cache of Namespaces, which contains only metadata.
 func shrinkNamespace(object any) (any, error) {
 	namespace, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {

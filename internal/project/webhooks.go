@@ -18,7 +18,7 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-project-controller-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-project-controller,verbs=get;list;watch;patch,roleName=espalier-project-controller-selfmanaged
 
-// endpoints returns all handlers. The webhook configurations decide which of them the API server calls.
+// endpoints returns all handlers. The webhook configurations determine which of them the API server calls.
 func endpoints(p *parts) []serving.Webhook {
 	settings := webhook.Settings{
 		Live: p.clusters.Source.GetAPIReader(), Authorizer: webhook.APIServer{Client: p.clusters.Source.GetClient()}, AnyShoot: p.served.HasShoot,

@@ -33,7 +33,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/stale"
 )
 
-// parts are shared by all parts of the family.
+// parts are the values that all parts of project-controller share.
 type parts struct {
 	clusters *process.Clusters
 	cfg      *config.ControllerManagerConfiguration

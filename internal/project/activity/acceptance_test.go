@@ -92,7 +92,7 @@ func (s *fixture) lastOf(p *corev1beta1.Project) *time.Time {
 	return nil
 }
 
-// advances runs a function a minute later, and requires that it is recorded as activity.
+// advances sets the clock a minute ahead, runs a function, and requires that the controller records it as activity.
 func (s *fixture) advances(what string, do func()) {
 	s.T.Helper()
 	s.clock.Step(time.Minute)
@@ -100,8 +100,8 @@ func (s *fixture) advances(what string, do func()) {
 	s.Eventually(s.last).Should(HaveValue(BeTemporally("==", s.clock.Now())), what)
 }
 
-// unnoticed changes an object of a kind a minute later, and requires that this is not recorded, although a later change of another object
-// of that kind is: the events of a kind arrive in the order of their changes.
+// unnoticed sets the clock a minute ahead, changes an object of a kind, and requires that the controller does not record this change. It
+// waits until a later change of another object of the kind is recorded: the events of a kind arrive in the order of their changes.
 func (s *fixture) unnoticed(kind, what string, do func()) {
 	s.T.Helper()
 	before := s.last()

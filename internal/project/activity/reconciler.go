@@ -44,7 +44,7 @@ type Reconciler struct {
 
 	active trigger.Trigger // with the names of namespaces
 
-	// missed counts how often no Project was found for a namespace since its last event. A restart begins at zero.
+	// missed counts how often no Project was found for a namespace since its last event. After a restart, the counts begin at zero.
 	missed memory.ByName[int]
 }
 

@@ -1,4 +1,4 @@
-// Package collector has a prometheus.Collector of metrics about Projects that are computed at each scrape.
+// Package collector provides a prometheus.Collector that computes metrics about Projects at each scrape.
 package collector
 
 import (

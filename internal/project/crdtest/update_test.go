@@ -11,7 +11,7 @@ import (
 // change is a merge patch of a Project.
 type change struct {
 	spec   string // of the Project before
-	status string // written first, if not empty
+	status string // written before the change, if not empty
 	patch  string
 	want   []string // the errors of the API server
 }

@@ -250,7 +250,7 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
-// No annotation does more than remove members; it never removes the owner, and mistakes are reported.
+// An annotation can only remove members, and never the owner. Mistakes in it are reported.
 func FuzzMembers(f *testing.F) {
 	for _, each := range []string{
 		``, `{}`, `{"User:a":"2020-01-01T00:00:00Z"}`, `{"User:a":"2020-01-01T00:00:00Z",}`, `{"User:a":{`, `[]`,

@@ -81,7 +81,7 @@ func TestARoleThatLosesItsLabelLosesItsBinding(t *testing.T) {
 	}
 }
 
-// No process watches in the meantime.
+// No process watches ClusterRoles while the label is removed.
 func TestALabelThatGoesWhileTheProcessIsDownIsMissed(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	s.account("seed-foo", "a", relevant())

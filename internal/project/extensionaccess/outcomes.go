@@ -22,8 +22,8 @@ func failed(reason, format string, args ...any) outcome {
 	return outcome{reason: reason, note: excerpt.Of("Cannot bind the role: "+fmt.Sprintf(format, args...), maxNote)}
 }
 
-// Outcomes has the last outcome for each labelled ClusterRole, and counts the failures. After a restart, lasting failures are reported once
-// more.
+// Outcomes stores the last outcome for each labelled ClusterRole, and counts the failures. After a restart, lasting failures are reported
+// once more.
 type Outcomes struct {
 	last     memory.ByName[outcome]
 	failures *prometheus.CounterVec

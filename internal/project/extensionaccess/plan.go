@@ -25,7 +25,7 @@ const (
 	refuse step = "refuse"
 )
 
-// plan compares a ClusterRoleBinding, nil if there is none, with the desired one.
+// plan returns the next write that makes a ClusterRoleBinding equal to the desired one. have is nil if there is no binding.
 func plan(have, want *rbacv1.ClusterRoleBinding) step {
 	switch {
 	case have == nil:
@@ -49,9 +49,10 @@ func owned(have, want *rbacv1.ClusterRoleBinding) bool {
 	})
 }
 
-// isLeftover reports whether to remove a binding that looks like one of this controller, by the ClusterRole of the same name, nil if there
-// is none. Bindings of deleted roles, and of roles that were created again, are left to the garbage collector. A binding without subjects
-// is removed only if the role has the annotation with the selector, because other clients create such bindings too.
+// isLeftover reports whether to remove a binding that looks like a binding of this controller, because the role has lost its label. of is
+// the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles that were created again, are left to the
+// garbage collector. A binding without subjects is removed only if the role has the annotation with the selector, because other clients
+// create such bindings too.
 func isLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) bool {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled ||
 		object.DeletionTimestamp != nil {

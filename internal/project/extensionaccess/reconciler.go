@@ -4,10 +4,10 @@
 //
 // All objects are in the garden cluster. The controller watches ClusterRoles with the label and ServiceAccounts as metadata, and complete
 // ClusterRoleBindings. It caches neither ServiceAccounts outside of seeds nor bindings of other clients. While the caches show that a
-// binding is as desired, nothing is read or written. Otherwise the binding is read and written with one request, or with two if its
-// roleRef, which cannot be changed, must be another. Each decision starts from the existing objects only: if the process stops between two
-// requests, the next process completes the work. When a role loses its label, its binding is deleted; when a role is deleted, the garbage
-// collector deletes the binding.
+// binding is as desired, nothing is read or written. Otherwise the controller reads the binding, and then writes it with one request, or
+// with two if it must replace the binding, because a roleRef cannot be changed. Each decision starts from the existing objects only: if the
+// process stops between two requests, the next process completes the work. When a role loses its label, its binding is deleted; when a role
+// is deleted, the garbage collector deletes the binding.
 //
 // Security: A user who may create ClusterRoles can give the ServiceAccounts of seeds the user's own rights, cluster-wide, without a right
 // to bindings, but no other rights. API servers allow a user to write a ClusterRole only if the user has all rights in it, or may escalate;
@@ -150,7 +150,7 @@ func (r *Reconciler) create(ctx context.Context, want *rbacv1.ClusterRoleBinding
 	return nil
 }
 
-// delete deletes exactly the version that was read.
+// delete deletes a binding only if it still has the version that was read.
 func (r *Reconciler) delete(ctx context.Context, have *rbacv1.ClusterRoleBinding) error {
 	err := r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {

@@ -47,7 +47,7 @@ func newWatches(c client.WithWatch, log logr.Logger) *watches {
 	return w
 }
 
-// listed returns a function that calls then, and counts the first list.
+// listed returns a function that calls then, and at the first list reports to synced that the kind was listed.
 func listed[T any](w *watches, then func(map[types.NamespacedName]T)) func(map[types.NamespacedName]T) {
 	first := sync.OnceFunc(w.synced.Done)
 	return func(before map[types.NamespacedName]T) {
@@ -85,7 +85,7 @@ func (w *watches) enqueueRoles() {
 	}
 }
 
-// rolesListed also enqueues roles that have lost their label or are deleted.
+// rolesListed enqueues all labelled roles, and the roles that were labelled before and are no longer in the list.
 func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	for key := range before {
 		w.enqueue(key.Name)

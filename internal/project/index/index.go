@@ -43,7 +43,7 @@ func Find(ctx context.Context, cached client.Reader, namespace string) (*corev1b
 }
 
 // All returns all Projects whose spec.namespace is the given namespace, from the cache. Without the webhook that prevents it, there may be
-// several, of which at most one has the namespace. The caller must not change them.
+// several, of which at most one owns the namespace. The caller must not change them.
 func All(ctx context.Context, cached client.Reader, namespace string) ([]corev1beta1.Project, error) {
 	if namespace == "" {
 		return nil, nil

@@ -161,7 +161,7 @@ func TestOnlyChangesOfTheSpecTrigger(t *testing.T) {
 	s.Expect(s.Get(p).Status.ObservedGeneration).To(BeEquivalentTo(3))
 	var before float64
 	attempt := 0
-	s.Eventually(func(g Gomega) { // the Project may be looked at for another reason once, and for its label it would be each time
+	s.Eventually(func(g Gomega) { // the Project may be reconciled once for another reason, and because of its label it would be each time
 		s.atRest()
 		attempt++
 		before = s.countReconciliations()

@@ -13,7 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 )
 
-// The administrator of one project names a namespace that is not the project's. Only a user who may label that namespace can give it away.
+// The administrator of one project names a namespace that is not the project's. Only a user who may label the namespace can give it to the
+// project.
 func TestAttackNamespacesOfOthersAreNotAdopted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	victim := s.ready(owner("victim"))
@@ -42,7 +43,7 @@ func TestAttackSystemNamespacesAreRefusedByTheAPI(t *testing.T) {
 	s.Expect(s.namespace("kube-system").ResourceVersion).To(Equal(before.ResourceVersion))
 }
 
-// E2: an attacker knows the UID, and creates the namespace first.
+// An attacker who knows the UID of a Project creates the namespace with the generated name first.
 func TestAttackGeneratedNameIsTaken(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true})
 	p := s.create()
@@ -127,7 +128,7 @@ func TestAttackRolesWithInjectionCharactersAreRefusedByTheAPI(t *testing.T) {
 	}
 }
 
-// E17, without the webhook that prevents it.
+// Without the webhook that prevents it, a second Project may name the namespace of another Project.
 func TestSecondProjectOfANamespaceGetsNothing(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	first := s.ready(owner("one"))

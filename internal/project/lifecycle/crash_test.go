@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// everyCut interrupts the controller while it handles the change of act, and then lets another process finish. every is the
-// distance between two cuts, possible the number of cuts that there are at least.
+// everyCut calls act, cuts the controller off from the API server while it handles this change, and then lets another process finish. every
+// is the number of requests between two cuts, and possible is the minimum number of cuts.
 func (s *fixture) everyCut(
 	every, possible int, prepare func() *corev1beta1.Project, act func(*corev1beta1.Project), done func(*corev1beta1.Project) bool,
 	expect func(*corev1beta1.Project),

@@ -199,7 +199,7 @@ func TestShootsInANamespaceOfOthersDoNotHoldUpTheProject(t *testing.T) {
 	s.Expect(s.namespace("garden-e04s").DeletionTimestamp).To(BeNil())
 }
 
-// E5: the namespace is deleted with the Project although its label is missing, so Shoots in it count.
+// The namespace is deleted with the Project although its label is missing, so Shoots in it count.
 func TestShootsInANamespaceWithoutLabelsHoldUpTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()

@@ -28,7 +28,7 @@ type failure struct {
 	err  error
 	// reason and message are the texts of an Event. Without a reason, there is no Event and the phase does not change.
 	reason, message string
-	// keepsPhase is true if the Project does not get the phase Failed.
+	// keepsPhase is true if the phase of the Project does not become Failed.
 	keepsPhase bool
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
-// patch changes a Project, and sets p to the API server's response. It fails if the Project differs from p. Unlike an update, it keeps
-// fields that this version does not know.
+// patch changes a Project, and sets p to the API server's response. It fails if the Project was changed since p was read. Unlike an update,
+// it keeps fields that this version does not know.
 func (r *Reconciler) patch(ctx context.Context, p *corev1beta1.Project, change func(*corev1beta1.Project)) error {
 	changed := p.DeepCopy()
 	change(changed)

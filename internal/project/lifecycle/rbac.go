@@ -19,8 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// ensureRoles creates or updates all desired objects in parallel, and continues after failures. refused are errors that are known before;
-// all errors are returned together. It returns the descriptions of the objects that it changed.
+// ensureRoles creates or updates all desired objects in parallel, and continues after failures. refused are errors about roles that cannot
+// be created, from roles.Desired; they are returned together with the other errors. It returns the descriptions of the objects that it
+// changed.
 func (r *Reconciler) ensureRoles(ctx context.Context, desired []client.Object, refused []error) (changed []string, err error) {
 	faults, changes := make([]error, len(desired)), make([]bool, len(desired))
 	var group sync.WaitGroup

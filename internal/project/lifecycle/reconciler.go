@@ -63,7 +63,7 @@ type Reconciler struct {
 	Live client.Reader
 	// AnyShoot reports whether a namespace has a Shoot, which blocks the deletion of the Project. It returns an error if that is unknown.
 	AnyShoot func(ctx context.Context, namespace string) (bool, error)
-	// Config and Own are the settings of Projects: those that Gardener has, and others.
+	// Config contains the settings of Projects that Gardener has too, and Own the settings that only Espalier has.
 	Config config.ProjectController
 	Own    config.EspalierProject
 	Clock  clock.PassiveClock

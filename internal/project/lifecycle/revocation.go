@@ -32,7 +32,7 @@ func (r *Reconciler) revoke(ctx context.Context, p *corev1beta1.Project, namespa
 	return errors.Join(faults...)
 }
 
-// shrinkRole removes subjects from a binding that it must not have.
+// shrinkRole removes the subjects of a live binding that the desired binding does not have.
 func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, desired client.Object) error {
 	cached, err := readRole(ctx, r.Client, desired)
 	if err != nil || cached == nil {

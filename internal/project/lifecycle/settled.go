@@ -43,11 +43,11 @@ type reconciledState struct {
 	until      time.Time // zero: without end
 }
 
-// unneededExtensionRoles stands for all extension roles that no member has, if another client keeps creating them.
+// unneededExtensionRoles is the key of repairs for all extension roles that no member has, in case another client keeps creating them.
 const unneededExtensionRoles = "extension roles that no member has"
 
 // isReconciled reports whether a Project needs nothing, and until when; zero means without end. A Project that has lost the finalizer
-// needs it again: without it, the Project would be gone before its namespace is released.
+// counts as not reconciled: without the finalizer, the Project would be gone before its namespace is released.
 func (s *reconciledProjects) isReconciled(p *corev1beta1.Project, now time.Time) (until time.Time, ok bool) {
 	s.projects.Change(p.Name, func(state *projectState) {
 		d := state.done

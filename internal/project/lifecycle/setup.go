@@ -39,11 +39,12 @@ const (
 	longestPause  = 1000 * time.Second
 	// namespacePause is how long the controller waits for the deletion of a namespace before it checks again. It also watches the deletion.
 	namespacePause = time.Minute
-	// shootPause is the same for Shoots: each check sends a request to the API server.
+	// shootPause is how long the controller waits for the deletion of the last Shoot before it checks again: each check sends a request to the
+	// API server.
 	shootPause = 10 * time.Minute
 )
 
-// byExtensionProject is an index of ClusterRoles.
+// byExtensionProject is the name of the index that finds ClusterRoles by the Project whose extension roles they are.
 const byExtensionProject = "extensionProject"
 
 // CacheOptions keep the caches small. ResourceQuotas are cached only if one is configured.
@@ -79,7 +80,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, wor
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// needsReconciliation passes updates of Projects that change more than metadata and status, or remove the finalizer.
+// needsReconciliation selects updates of Projects that change more than metadata and status, or remove the finalizer.
 func (r *Reconciler) needsReconciliation() predicate.TypedFuncs[*corev1beta1.Project] {
 	return predicate.TypedFuncs[*corev1beta1.Project]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1beta1.Project]) bool {
@@ -177,15 +178,16 @@ func driftHandler(r *Reconciler) handler.TypedEventHandler[client.Object, reconc
 	}
 }
 
-// onCreated enqueues the Project whose extension role a new object is labelled as, if the Project would remove it.
+// onCreated enqueues a Project if the labels of a new object name an extension role of the Project that no member has. The Project will
+// remove the object.
 func (r *Reconciler) onCreated(ctx context.Context, o client.Object, q process.Queue) {
 	if p := r.projectWithExtensionRole(ctx, o); p != nil && !r.reconciled.needsExtensionRole(p.Name, o.GetName()) {
 		r.enqueueRepair(p, unneededExtensionRoles, q)
 	}
 }
 
-// projectWithExtensionRole returns the Project whose extension role an object is labelled as, if the object is in the right namespace; nil
-// if there is none.
+// projectWithExtensionRole returns the Project that the labels of an extension role name, if the object is cluster-scoped or in the
+// namespace of this Project; nil otherwise.
 func (r *Reconciler) projectWithExtensionRole(ctx context.Context, o client.Object) *corev1beta1.Project {
 	for _, name := range roles.ExtensionOf(o) { // at most one
 		p := r.cachedProject(ctx, name)
@@ -256,7 +258,7 @@ func (r *Reconciler) enqueueRepair(p *corev1beta1.Project, about string, q proce
 }
 
 // ShootDeleted enqueues the Projects that wait for the deletion of their last Shoot in a namespace. Several Projects may name the same
-// namespace, and only one has it.
+// namespace, but only one owns it.
 func (r *Reconciler) ShootDeleted(ctx context.Context, namespace string) {
 	for _, p := range r.projectsOfNamespace(ctx, namespace) {
 		if p.DeletionTimestamp != nil {

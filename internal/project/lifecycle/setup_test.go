@@ -130,7 +130,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The Project that has the namespace may be active, while the other waits for the deletion of the last Shoot.
+// The Project that owns the namespace may not be in deletion, while another Project waits for the deletion of the last Shoot.
 func TestDeletedShootEnqueuesEveryProjectInDeletion(t *testing.T) {
 	g := NewWithT(t)
 	squatter := projectWithNamespace()

@@ -156,13 +156,13 @@ func (s *fixture) patch(o client.Object, text string) {
 	s.Expect(s.Admin.Patch(s.Ctx, o, client.RawPatch(types.MergePatchType, []byte(text)))).To(Succeed())
 }
 
-// grants lists the RBAC objects of a Project, or those in its namespace, as "kind name -> role: subjects".
+// grants lists the ClusterRoles and bindings of a Project, and the bindings in its namespace, as "kind name -> role: subjects".
 func (s *fixture) grants(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	return s.grantsIn(s.Get(p))
 }
 
-// grantsIn does the same for a Project that may be deleted.
+// grantsIn does the same as grants for a Project that may be deleted.
 func (s *fixture) grantsIn(p *corev1beta1.Project) []string {
 	s.T.Helper()
 	var found []string

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// ByName has a value for each name. It stores only values that are not the zero value of their type. An empty map or slice that is not nil
-// is not zero. The zero ByName is ready for use. Its methods may be called concurrently.
+// ByName stores a value for each name. It stores only values that are not the zero value of their type. An empty map or slice that is not
+// nil is not zero. The zero ByName is ready for use. Its methods may be called concurrently.
 type ByName[T any] struct {
 	mu     sync.Mutex
 	values map[string]T

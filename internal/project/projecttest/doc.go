@@ -8,7 +8,7 @@
 //	e.Expect(e.Admin.Create(e.Ctx, p)).To(Succeed())
 //	e.Eventually(func() corev1beta1.ProjectPhase { return e.Get(p).Status.Phase }, binary.Patience).Should(…)
 //
-// The controller acts on the whole cluster. So the tests of a package do not run in parallel, and at the end of a test its Projects
-// are deleted. The API server runs without controllers. An Env takes the place of the namespace controller, and for the garbage
-// collector as far as it releases namespaces that are deleted in the foreground.
+// The controller acts on the whole cluster. So the tests of a package do not run in parallel, and at the end of a test its Projects are
+// deleted. The API server runs without controllers. An Env takes the place of the namespace controller. It also does one task of the
+// garbage collector: it releases namespaces that are deleted in the foreground.
 package projecttest

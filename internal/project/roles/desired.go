@@ -1,8 +1,8 @@
 // Package roles defines the RBAC objects of a Project: which ones it must have, which are stale, and how they are cached.
 //
-// A garden of 5,000 Projects has 55,000 of these objects, so Trim keeps only the owner of each and a fingerprint of its grants.
-// Same compares that with a desired object. An object from such a cache must never be written back: a caller that finds a
-// difference reads the object live, and changes it with Overlay.
+// A garden of 5,000 Projects has 55,000 of these objects, so Trim keeps only the owner of each and a fingerprint of its grants. Same
+// compares such an object from the cache with a desired object. An object from such a cache must never be written back: a caller that finds
+// a difference reads the object live, and changes it with Overlay.
 package roles
 
 import (
@@ -102,7 +102,7 @@ func ExtensionLabels(project string) map[string]string {
 	return map[string]string{corev1beta1.LabelRole: corev1beta1.RoleExtensionProject, corev1beta1.LabelProjectName: project}
 }
 
-// extensionOf returns the name of the Project whose extension role an object is according to its labels, or "".
+// extensionOf returns the name of a Project if the labels of an object say that it is an extension role of this Project, and "" otherwise.
 func extensionOf(object client.Object) string {
 	labels := object.GetLabels()
 	if labels[corev1beta1.LabelRole] != corev1beta1.RoleExtensionProject {
@@ -111,7 +111,7 @@ func extensionOf(object client.Object) string {
 	return labels[corev1beta1.LabelProjectName]
 }
 
-// ExtensionOf is an index function for ClusterRoles: it returns the name of the Project whose extension role an object is.
+// ExtensionOf is an index function for ClusterRoles: it returns the name of the Project to which an extension role belongs.
 func ExtensionOf(object client.Object) []string {
 	if project := extensionOf(object); project != "" {
 		return []string{project}

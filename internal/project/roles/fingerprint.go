@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How many bytes of a hash make up each half of a fingerprint. An attacker may choose the grants of an object, so the hash of the
-// grants must be long enough to prevent collisions.
+// A fingerprint consists of a hash of the grants and a hash of the labels. These are their lengths in bytes. An attacker may choose the
+// grants of an object, so the hash of the grants must be long enough to prevent collisions.
 const (
 	contentBytes = 16
 	labelBytes   = 8

@@ -58,7 +58,7 @@ func Trim(object any) (any, error) {
 }
 
 // NewInformer creates the informers of a cache whose RBAC objects are trimmed by Trim. It leaves the index by namespace empty for
-// cluster-scoped kinds: the index would have all objects under the empty name.
+// cluster-scoped kinds: the index would contain all objects under the empty name.
 func NewInformer(
 	source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
@@ -82,7 +82,7 @@ const (
 // record holds the fields that Trim keeps of an object. It is never changed: callers must not use its setters, because most records
 // share one ObjectMeta.
 type record struct {
-	// ObjectMeta has the fields that few objects have. The others share an empty one.
+	// ObjectMeta contains the fields that few objects have. Objects without these fields share an empty ObjectMeta.
 	*metav1.ObjectMeta
 
 	namespace, name, version, generateName string

@@ -52,7 +52,7 @@ func (t *Tracker) readServices(ctx context.Context, group string, f *facts) erro
 		found := &apiregistrationv1.APIService{}
 		err := t.whole.Get(ctx, client.ObjectKey{Name: object.Name}, found)
 		if apierrors.IsNotFound(err) {
-			continue // the watch is about to report the deletion
+			continue // the watch will report the deletion
 		}
 		if err != nil {
 			return fmt.Errorf("read APIService %s: %w", object.Name, err)

@@ -40,11 +40,11 @@ type Tracker struct {
 	onChange              []func()           // not changed after the start
 
 	mu sync.Mutex // guards the fields below; a restart rebuilds all of them
-	// answer is the result of the last attempt to find out, which began at the time asked.
+	// answer is the result of the last attempt to find out which kinds are served. The attempt began at the time asked.
 	answer   answer
 	asked    time.Time
 	followed map[Kind]*watch
-	// changes counts the reasons to find out; considered is the count that the current answer takes into account.
+	// changes counts the events after which the Tracker must ask again; considered is the value of changes when the attempt of answer began.
 	changes, considered int
 }
 

@@ -100,10 +100,11 @@ func (s *Snapshot) Objects(kind Kind, index, key string) ([]*Object, Finding) {
 	return found, s.findings[kind]
 }
 
-// sharedFor is how long a listing is shared.
+// sharedFor is how long callers get the same listing.
 const sharedFor = 5 * time.Second
 
-// shared gives all callers within some seconds the same listing: it covers the whole cluster, and there may be thousands of callers.
+// shared lists the bindings of a kind once for all callers within some seconds: a listing covers the whole cluster, and there may be
+// thousands of callers.
 type shared struct {
 	list func(context.Context) ([]*Object, error)
 

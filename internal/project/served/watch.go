@@ -58,7 +58,7 @@ type watch struct {
 	mu sync.Mutex // guards the fields below
 	// listed and watching say which requests have succeeded since the last failure.
 	listed, watching bool
-	// err is that failure. It is cleared when both requests have succeeded.
+	// err is the last failure. It is cleared when both requests have succeeded.
 	err error
 }
 
@@ -155,7 +155,7 @@ func (w *watch) judge() Finding {
 	}
 }
 
-// changeState changes the state of the requests, and calls changed if the finding is another one.
+// changeState changes the state of the requests, and calls changed if the finding differs afterwards.
 func (w *watch) changeState(change func()) {
 	w.mu.Lock()
 	before := w.judge()

@@ -216,7 +216,7 @@ func TestAnAPIServerWithoutStreamsIsListed(t *testing.T) {
 	f.set(func() { f.Expect(f.findings).To(Equal([]Finding{{State: "served"}})) })
 }
 
-// A watch that may list but not watch is never up to date.
+// A watch whose user may list but not watch is never up to date.
 func TestAListingAloneIsNotEnough(t *testing.T) {
 	g := NewWithT(t)
 	w := newWatch(reader{

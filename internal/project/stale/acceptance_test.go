@@ -226,7 +226,7 @@ func TestWhenTheDateHasComeTheProjectIsDeletedWithConfirmation(t *testing.T) {
 	s.status(p, 30*day, 120*day, 0)
 	s.stays(p, "unused", since(30*day).until(120*day))
 	s.age(p, 120*day)
-	s.pass(p) // the project may be deleted before a verdict is seen
+	s.pass(p) // the project may be deleted before its verdict is logged
 	s.Eventually(func() bool { return s.deleted(p) }).Should(BeTrue())
 	date := p.CreationTimestamp.Add(120 * day).UTC()
 	s.Expect(s.annotations(p)).To(Equal(map[string]string{

@@ -26,8 +26,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// recovery is how long an API server may take to notice that another one is available again, and the controller to retry after repeated
-// failures.
+// recovery is how long it may take until an API server notices that the other API server is available again, and the controller retries
+// after repeated failures.
 const recovery = 90 * time.Second
 
 // extension is an aggregated API server for the first API server. It forwards each request to the second API server of the test run as an
@@ -134,7 +134,8 @@ func touch(admin client.Client, service *unstructured.Unstructured) error {
 	return admin.Patch(context.Background(), service, client.RawPatch(types.MergePatchType, patch))
 }
 
-// available waits until the API server considers the extension available or unavailable. Each read triggers a new check.
+// available waits until the condition Available of the APIService has this status. Each attempt changes an annotation, which triggers a new
+// check.
 func (s *fixture) available(status string) {
 	s.T.Helper()
 	s.Eventually(func() string {

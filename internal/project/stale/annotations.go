@@ -14,8 +14,8 @@ const (
 	// is announced for the first time, and removed when the project is in use, is exempted, or is not to be deleted at all. A project
 	// without it has not been warned. A value that is no time, or is later than any possible date, is replaced.
 	AnnotationDeletionAnnounced = "project.espalier.dev/deletion-announced"
-	// AnnotationConfirmedAt has the value of confirmation.TimestampAnnotation while the confirmation is this controller's own. Then the
-	// controller removes the confirmation if the project is not deleted.
+	// AnnotationConfirmedAt is set when this controller confirms the deletion of a project. It has the same value as
+	// confirmation.TimestampAnnotation. As long as both are equal, the controller removes the confirmation if the project is not deleted.
 	AnnotationConfirmedAt = "project.espalier.dev/deletion-confirmed-at"
 )
 

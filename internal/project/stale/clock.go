@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// drift is the accepted difference between the local time and the API server's. The latter has whole seconds and is some requests old.
+// drift is the accepted difference between the local time and the API server's. The API server's time has whole seconds, and was read some
+// requests ago.
 const drift = 5 * time.Minute
 
 // checkClock returns an error if the local time and the API server's differ too much. With a clock that jumps ahead, all unused projects

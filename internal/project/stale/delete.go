@@ -20,7 +20,7 @@ func (r *Reconciler) delete(ctx context.Context, cached *corev1beta1.Project) er
 		return client.IgnoreNotFound(err)
 	}
 	if project.UID != cached.UID || project.DeletionTimestamp != nil || project.Spec.Namespace == nil {
-		return nil // the caches are about to receive this change, which triggers the next pass
+		return nil // the caches will receive this change, which triggers the next pass
 	}
 	if err := r.checkClock(ctx); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 	return false, r.writeStatus(ctx, project, p)
 }
 
-// confirm sets the annotations that a user must set before deleting a Project, and records that this controller did. If they are set
-// already, it writes nothing, so that a deletion that the API server refuses again and again causes no further writes. It fails if the
+// confirm sets the annotations that a user must set before deleting a Project, and records that this controller has set them. If they are
+// set already, it writes nothing, so that a deletion that the API server refuses again and again causes no further writes. It fails if the
 // Project has changed since it was read.
 func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) error {
 	if confirmedByUs(project.Annotations) {

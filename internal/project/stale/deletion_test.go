@@ -71,7 +71,7 @@ func forecastFor(p *corev1beta1.Project, age time.Duration) string {
 		p.CreationTimestamp.Add(age).UTC().Format(time.RFC3339) + " with everything in its namespace"
 }
 
-// With a notice period, deletions that were only rehearsed are announced before they happen, also if the process restarts.
+// With a notice period, deletions that DryRun has only reported are announced before they happen, also if the process restarts.
 func TestDeletionAfterADryRunIsAnnouncedFirst(t *testing.T) {
 	s := newScene(t, projecttest.Options{Settings: "{staleDeletion: DryRun, staleDeletionNotice: 168h}"})
 	p := s.project(withFinalizer)
@@ -344,7 +344,7 @@ func TestUseInTheAPIServerCountsWhileTheCachesLag(t *testing.T) {
 	p := s.project(withFinalizer)
 	s.age(p, day)
 	empty := s.namespace("empty")
-	// The cache lists the Shoots of all namespaces and gets the ones of an empty namespace; the check before the deletion lists the
+	// When the cache lists the Shoots of all namespaces, it gets the Shoots of an empty namespace; the check before the deletion lists the
 	// Shoots of the project.
 	s.Requests.SetHook(func(r *http.Request) error {
 		if r.URL.Path == "/apis/core.gardener.cloud/v1beta1/shoots" {

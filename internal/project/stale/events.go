@@ -43,7 +43,7 @@ const (
 const source = "project-controller"
 
 // announce creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
-// this process has not created this Event before. After a restart, each Event that is still ahead costs one request.
+// this process has not created this Event before. After a restart, each announcement that is due again costs one request.
 func (r *Reconciler) announce(
 	ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time,
 ) (first bool, err error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/usage"
 )
 
-// judgedProjects is this process's memory about the Projects that it has judged. After a restart, the first pass over all Projects
-// finds it again, at the cost of some requests. The zero value is ready for use.
+// judgedProjects is this process's memory about the Projects that it has judged. After a restart, the first pass over all Projects rebuilds
+// it, at the cost of some requests. The zero value is ready for use.
 type judgedProjects struct {
 	projects memory.ByName[projectState]
 

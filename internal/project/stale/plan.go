@@ -73,7 +73,7 @@ type plannedEvent struct {
 
 // plan is the decision about a project.
 type plan struct {
-	// row describes the row of the rules that decided.
+	// row names the row of the table of rules that decided.
 	row string
 	// undecided is true if the project stays unchanged, because it is unknown whether the project is used.
 	undecided bool
@@ -164,8 +164,8 @@ func (r Rules) planStale(f facts) plan {
 	return p
 }
 
-// late is how long after its date a project may still be deleted without an announcement. It covers the delay of a process that runs all
-// the time: the date has been in the status for long enough then.
+// late is how long after its date a project may still be deleted without an announcement. A process that runs all the time deletes a
+// project with a smaller delay, and users could see the date in the status long before.
 const late = time.Hour
 
 // announce decides which deletion to announce, given its date, and whether the project is due. A deletion that was not announced in

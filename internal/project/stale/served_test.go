@@ -153,8 +153,8 @@ func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T)
 		"/api/v1/namespaces/" + *p.Spec.Namespace + "/secrets": forbidden,
 	} {
 		var asked atomic.Bool
-		// A check that is already running could miss both failures: the new one at a path it has passed, and the old one at a path still
-		// ahead.
+		// If a check were already running, it could miss both failures: the new one at a path that it has passed, and the old one, which is
+		// removed, at a later path.
 		s.Restart(func() { s.Requests.SetHook(failsAt(path, err, &asked)) })
 		s.Eventually(func() bool { s.pass(p); return asked.Load() }).Should(BeTrue(), path)
 		s.Expect(s.deleted(p)).To(BeFalse(), path)

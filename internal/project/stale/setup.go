@@ -40,8 +40,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// exemptionChanged enqueues the Project of a namespace whose exemption was added, changed or removed. The first pass sees the annotations
-// that exist at the start.
+// exemptionChanged enqueues the Project of a namespace whose exemption was added, changed or removed. Annotations that exist at the start
+// need no event: the first pass reads them.
 func (r *Reconciler) exemptionChanged(ctx context.Context, before, after client.Object, q process.Queue) {
 	const skip = corev1beta1.AnnotationSkipStaleCheck
 	if before.GetAnnotations()[skip] == after.GetAnnotations()[skip] {

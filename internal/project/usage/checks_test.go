@@ -21,8 +21,8 @@ func (i indexed) Objects(kind served.Kind, index, key string) ([]*served.Object,
 	return i[string(kind)+" "+index+" "+key], i.Finding(kind)
 }
 
-// A Secret, its binding and the Shoot may each be in another namespace. In one namespace, the Shoot alone would be enough. A binding
-// without a namespace in its references has got its own before.
+// A Secret, its binding and the Shoot may each be in another namespace. In one namespace, the Shoot alone would be enough. If a reference
+// of a binding names no namespace, the cache has already set the binding's own.
 func TestWhatIsUsedThroughABinding(t *testing.T) {
 	for name, namespace := range map[string]string{"of the same namespace": "ns", "of another namespace": "other"} {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,7 @@ func TestOwnerAndNamespaceCannotBeTakenAwayAndTheNamespaceCanBeSetLater(t *testi
 	for _, patch := range []string{`{spec: {namespace: garden-other}}`, `{spec: {namespace: null}}`} {
 		e.Expect(apierrors.IsInvalid(change(e, e.Admin, p, patch))).To(BeTrue(), patch)
 	}
-	// its generated namespace is no name for one, so it waits for another
+	// The generated name of its namespace is not valid, so the Project waits until a user sets another name.
 	later := created(e, "alice", "a57.l", `{}`)
 	e.Expect(change(e, e.As("alice", "editors"), later, `{spec: {namespace: garden-a57-later}}`)).To(Succeed())
 	e.Expect(e.Get(later).Spec.Namespace).To(Equal(ptr.To("garden-a57-later")))

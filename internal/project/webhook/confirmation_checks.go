@@ -14,9 +14,9 @@ type deleteOptions struct {
 	OrphanDependents *bool `json:"orphanDependents"`
 }
 
-// prematureDeletion returns why a deletion is refused, or "". It is refused if the garbage collector would delete or orphan the
-// dependents of an object before the object is deleted. The options of the request take precedence over the finalizers of the
-// object, because the API server then removes these.
+// prematureDeletion returns why a deletion is refused, or "". It is refused if the garbage collector would delete or orphan the dependents
+// of an object before the object is deleted. The options of the request take precedence over the finalizers of the object, because the API
+// server then removes these finalizers.
 func prematureDeletion(how deleteOptions, finalizers []string) string {
 	switch {
 	case how.OrphanDependents != nil:

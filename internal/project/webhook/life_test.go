@@ -32,7 +32,7 @@ func sees(e *projecttest.Env, user string, p *corev1beta1.Project) func() bool {
 	}
 }
 
-// TestLifeCycleOfAProjectWithWebhooks has the controller pass by its own webhooks with everything it writes.
+// TestLifeCycleOfAProjectWithWebhooks requires that the webhooks accept everything that the controller writes.
 func TestLifeCycleOfAProjectWithWebhooks(t *testing.T) {
 	e := start(t, projecttest.Options{})
 	p := created(e, "alice", "life", `{}`)
@@ -68,7 +68,7 @@ func TestKeptNamespaceOutlivesItsProjectWithWebhooks(t *testing.T) {
 	e.Expect(kept.Labels).To(Equal(map[string]string{"kubernetes.io/metadata.name": "garden-kept"}))
 }
 
-// TestProjectStoredWithoutWebhooksBecomesStaleAndIsDeleted has a Project that no webhook would let pass.
+// TestProjectStoredWithoutWebhooksBecomesStaleAndIsDeleted uses a Project that every webhook would refuse.
 func TestProjectStoredWithoutWebhooksBecomesStaleAndIsDeleted(t *testing.T) {
 	e := start(t, projecttest.Options{Stopped: true, Configure: func(c *config.ControllerManagerConfiguration) {
 		loop := &c.Controllers.Project

@@ -37,7 +37,7 @@ func (c namespaceDeletionCluster) Get(_ context.Context, key client.ObjectKey, o
 	return nil
 }
 
-// namespaceDeletionShoots is whether there are any.
+// namespaceDeletionShoots is the answer to the question whether a namespace has a Shoot.
 type namespaceDeletionShoots struct {
 	any bool
 	err error

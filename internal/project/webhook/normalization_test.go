@@ -161,8 +161,8 @@ func normalizationProject(choices []byte) (sent map[string]any) {
 	}
 }
 
-// FuzzNormalization holds that handling never panics, has a result that the handler leaves alone, comes to the normal form, and
-// touches nothing that it does not know.
+// FuzzNormalization requires that handling never panics, that the handler does not change its own result again, that the result is the
+// normal form, and that fields which the handler does not know stay.
 func FuzzNormalization(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9})

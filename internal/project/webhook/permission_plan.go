@@ -143,8 +143,8 @@ func memberKey(s rbacv1.Subject) rbacv1.Subject {
 	return rbacv1.Subject{Kind: s.Kind, Name: s.Name}
 }
 
-// isHuman reports whether a member is a user or group, and not a ServiceAccount, also not one by the name of its user.
-// Groups of ServiceAccounts are groups.
+// isHuman reports whether a member is a user or a group. A ServiceAccount is not, and neither is a user whose name is the user name of a
+// ServiceAccount. Groups of ServiceAccounts are groups.
 func isHuman(s rbacv1.Subject) bool {
 	return s.Kind == rbacv1.GroupKind || s.Kind == rbacv1.UserKind && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
 }

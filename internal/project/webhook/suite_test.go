@@ -65,7 +65,7 @@ func project(e *projecttest.Env, name, spec string) *corev1beta1.Project {
 	return e.Project(name, func(p *corev1beta1.Project) { e.Expect(yaml.Unmarshal([]byte(spec), &p.Spec)).To(Succeed()) })
 }
 
-// created is project, created by a user of the group editors.
+// created creates the Project that project returns, as a user of the group editors.
 func created(e *projecttest.Env, user, name, spec string) *corev1beta1.Project {
 	e.T.Helper()
 	p := project(e, name, spec)
@@ -95,7 +95,7 @@ func ready(e *projecttest.Env, p *corev1beta1.Project) string {
 	return *e.Get(p).Spec.Namespace
 }
 
-// user and member are as they are stored.
+// user and member return subjects and members with the fields that the API server sets.
 func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "User", Name: name}
 }

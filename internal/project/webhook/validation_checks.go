@@ -61,9 +61,9 @@ func tolerationsOf(spec *normalform.Spec) corev1beta1.ProjectTolerations {
 	return *spec.Tolerations
 }
 
-// checkMembers finds ServiceAccounts that cannot exist, and duplicate members, where a ServiceAccount is the same under its own
-// name and under the name of the user which it authenticates as. Mistakes of old members alone are not reported; old counts them,
-// and is counted down.
+// checkMembers finds ServiceAccounts that cannot exist, and duplicate members, where a ServiceAccount is the same under its own name and
+// under the name of the user which it authenticates as. Mistakes that concern only old members are not reported: old contains the number of
+// old members by subject, and checkMembers decrements it.
 func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[rbacv1.Subject]int) field.ErrorList {
 	var found field.ErrorList
 	seen := make(map[rbacv1.Subject]bool, len(members)) // with whether one of them is new
@@ -124,8 +124,8 @@ func describeSubject(s rbacv1.Subject) string {
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. It is not ok if the name of the
-// user has the prefix of ServiceAccounts, but too few parts.
+// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. ok is false if the name of the user has
+// the prefix of ServiceAccounts, but too few parts.
 func identityOf(s rbacv1.Subject) (rbacv1.Subject, bool) {
 	if s.Kind != rbacv1.UserKind || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
 		return s, true

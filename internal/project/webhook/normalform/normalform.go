@@ -1,5 +1,5 @@
-// Package normalform computes the normal form of a Project: with defaults, and with merged roles. Spec has only the fields that admission
-// reads.
+// Package normalform computes the normal form of a Project: with defaults, and with merged roles. Its types contain only the fields that
+// admission reads.
 package normalform
 
 import (
@@ -33,8 +33,8 @@ type Spec struct {
 // ServiceAccountPrefix starts the user names of ServiceAccounts, followed by namespace, colon and name.
 const ServiceAccountPrefix = "system:serviceaccount:"
 
-// Of returns the normal form of a spec; nil of nil. The spec is not changed, and shares nothing with the result that Of or
-// its callers change. The normal form of a normal form is itself.
+// Of returns the normal form of a spec; nil of nil. The spec is not changed. The result shares with it only memory that neither Of nor its
+// callers change. The normal form of a normal form is itself.
 //
 // A mistake that the schema refuses anyway, such as a role that a member has twice, is not repaired on the way, so that users get
 // to know of it.
@@ -72,7 +72,7 @@ func isOwner(s, owner rbacv1.Subject) bool {
 	return s.APIGroup == owner.APIGroup && s.Kind == owner.Kind && s.Name == owner.Name
 }
 
-// AllRoles returns a member's roles as one list that is the caller's: first Role, if it is set, then Roles without further
+// AllRoles returns a member's roles as one new list, which the caller may change: first Role, if it is set, then Roles without further
 // copies of it.
 func AllRoles(m corev1beta1.ProjectMember) []string {
 	if m.Role == "" {
@@ -88,7 +88,7 @@ func AllRoles(m corev1beta1.ProjectMember) []string {
 	return all
 }
 
-// withOwnerRole gives the owner its role, and takes it from all other members.
+// withOwnerRole adds the role of an owner to the roles of the owner, and removes it from the roles of any other member.
 func withOwnerRole(roles []string, owner bool) []string {
 	has := slices.Contains(roles, corev1beta1.ProjectMemberOwner)
 	switch {
@@ -100,8 +100,8 @@ func withOwnerRole(roles []string, owner bool) []string {
 	return roles
 }
 
-// unfold is the inverse of AllRoles. A member without a role is a viewer. A list whose first role is empty, or comes again, stays a
-// list: put first, it would be taken for a repetition, and pass.
+// unfold is the inverse of AllRoles. A member without a role is a viewer. If the first role of the list is empty, or is in the list twice,
+// role stays empty: otherwise Role would be the first role, and the schema would not find the mistake.
 func unfold(all []string) (role string, roles []string) {
 	switch {
 	case len(all) == 0:

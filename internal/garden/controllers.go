@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/internal/garden/eviction"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/reference"
@@ -51,6 +52,7 @@ func addControllers(p *parts) error {
 			},
 		},
 		&reference.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: deployable.GardenNamespace},
+		&eviction.Reconciler{Client: mgr.GetClient(), Clock: p.clusters.Clock},
 	} {
 		if err := each.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("add controllers of Gardens: %w", err)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local/standin"
@@ -85,6 +86,12 @@ func TestOperatorReconcilesAndDeletesAGarden(t *testing.T) {
 	}, binary.Patience).Should(ConsistOf(
 		"VirtualGardenAPIServerAvailable", "RuntimeComponentsHealthy", "VirtualComponentsHealthy", "ObservabilityComponentsHealthy",
 	))
+	o.Eventually(func() (any, error) {
+		autoscaler := &unstructured.Unstructured{}
+		autoscaler.SetGroupVersionKind(shared.AutoscalerKind)
+		err := o.admin.Get(t.Context(), client.ObjectKey{Namespace: "garden", Name: "virtual-garden-etcd-main"}, autoscaler)
+		return shared.EvictionRequirements(autoscaler), err
+	}, binary.Patience).Should(ConsistOf(HaveKeyWithValue("changeRequirement", "TargetHigherThanRequests")))
 	const protection = "gardener.cloud/reference-protection"
 	for _, each := range []client.Object{audit, policy} {
 		o.Eventually(func() ([]string, error) {

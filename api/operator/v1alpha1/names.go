@@ -164,3 +164,27 @@ const AnnotationTokenKey = "espalier.dev/token-key"
 // that the rotation annotations of the Deployment refer to. The operator sets it. Missing: the rotation annotations refer to the current
 // key.
 const AnnotationEncryptionKey = "espalier.dev/encryption-key"
+
+// LabelEvictionRequirements is a label on VerticalPodAutoscalers whose eviction requirements the operator sets, with the value
+// EvictionRequirementsManaged. The operator and gardenlet set the label, on the VerticalPodAutoscalers of etcds. Missing: the operator does
+// not change the eviction requirements.
+const (
+	LabelEvictionRequirements   = "autoscaling.gardener.cloud/eviction-requirements"
+	EvictionRequirementsManaged = "managed-by-controller"
+)
+
+// AnnotationDownscaleRestriction is an annotation on VerticalPodAutoscalers with LabelEvictionRequirements: when Pods may be evicted only
+// to take CPU or memory away. The client that sets the label also sets the annotation, to one of these values. The operator leaves a
+// VerticalPodAutoscaler without the annotation, or with another value, as it is.
+const (
+	AnnotationDownscaleRestriction = "eviction-requirements.autoscaling.gardener.cloud/downscale-restriction"
+	// DownscaleNever never allows it.
+	DownscaleNever = "never"
+	// DownscaleInMaintenanceWindow allows it in the window of AnnotationMaintenanceWindow.
+	DownscaleInMaintenanceWindow = "in-maintenance-window-only"
+)
+
+// AnnotationMaintenanceWindow is an annotation on VerticalPodAutoscalers with the restriction DownscaleInMaintenanceWindow: the begin and
+// the end of the maintenance window of the Garden or of the Shoot, for example 220000+0100,230000+0100. The client that sets the
+// restriction sets it. Missing or wrong: the same as DownscaleNever.
+const AnnotationMaintenanceWindow = "shoot.gardener.cloud/maintenance-window"

@@ -87,7 +87,8 @@ type KubeControllerManager struct {
 }
 
 // KubeControllerManagerConfig are settings for kube-controller-manager. Gardener uses the same type for Shoots. All fields except
-// featureGates are for clusters with nodes; the webhook refuses a Garden that sets one of them, and names the field.
+// featureGates are for clusters with nodes; the webhook refuses a Garden that sets one of them, and names the field. It only warns of
+// nodeCIDRMaskSizeIPv6.
 type KubeControllerManagerConfig struct {
 	// FeatureGates are feature gates of Kubernetes.
 	// +optional
@@ -99,6 +100,9 @@ type KubeControllerManagerConfig struct {
 	// NodeCIDRMaskSize is not allowed in a Garden.
 	// +optional
 	NodeCIDRMaskSize *int32 `json:"nodeCIDRMaskSize,omitempty"`
+	// NodeCIDRMaskSizeIPv6 has no effect: the virtual cluster has no nodes.
+	// +optional
+	NodeCIDRMaskSizeIPv6 *int32 `json:"nodeCIDRMaskSizeIPv6,omitempty"`
 	// NodeMonitorGracePeriod is not allowed in a Garden.
 	// +optional
 	NodeMonitorGracePeriod *metav1.Duration `json:"nodeMonitorGracePeriod,omitempty"`

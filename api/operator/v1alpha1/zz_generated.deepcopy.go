@@ -1233,6 +1233,11 @@ func (in *KubeControllerManagerConfig) DeepCopyInto(out *KubeControllerManagerCo
 		*out = new(int32)
 		**out = **in
 	}
+	if in.NodeCIDRMaskSizeIPv6 != nil {
+		in, out := &in.NodeCIDRMaskSizeIPv6, &out.NodeCIDRMaskSizeIPv6
+		*out = new(int32)
+		**out = **in
+	}
 	if in.NodeMonitorGracePeriod != nil {
 		in, out := &in.NodeMonitorGracePeriod, &out.NodeMonitorGracePeriod
 		*out = new(metav1.Duration)

@@ -20,6 +20,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/late"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -46,13 +47,13 @@ type Reconciler struct {
 	// Namespace is the namespace of the Garden's components.
 	Namespace string
 
-	watches []*lateWatch
+	watches []*late.Watch
 }
 
 // Reconcile checks the components, and writes the conditions if they change. It asks to be called again after the period.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
 	for _, each := range r.watches {
-		if err := each.begin(); err != nil {
+		if err := each.Begin(); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

@@ -2,12 +2,9 @@ package care
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +24,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/late"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -59,11 +57,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		{etcds, etcdKind.GroupKind(), predicate.And(predicate.NewPredicateFuncs(r.isOwn), changed(etcdOf))},
 		{&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), changed(failureOf)},
 	} {
-		r.watches = append(r.watches, &lateWatch{
-			kind:   each.kind,
-			served: func() error { return isServed(mgr.GetRESTMapper(), each.kind) },
-			start:  func() error { return built.Watch(source.Kind(mgr.GetCache(), each.object, enqueue, each.predicate)) },
-		})
+		r.watches = append(r.watches, late.NewWatch(mgr.GetRESTMapper(), each.kind, func() error {
+			return built.Watch(source.Kind(mgr.GetCache(), each.object, enqueue, each.predicate))
+		}))
 	}
 	return nil
 }
@@ -74,56 +70,6 @@ func Cache(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&appsv1.Deployment{}: {
 		Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set(controlPlane))}},
 	}}
-}
-
-// refresher is a mapper that remembers for a while that a kind is not served.
-type refresher interface {
-	// Refresh asks the API server again which kinds it serves.
-	Refresh() error
-}
-
-// isServed returns nil if the API server serves a kind, and otherwise the error of the mapper. The mapper may remember that the kind was
-// not served before the operator created its CRD, so isServed makes it ask again.
-func isServed(mapper meta.RESTMapper, kind schema.GroupKind) error {
-	_, err := mapper.RESTMapping(kind)
-	if remembers, ok := mapper.(refresher); ok && meta.IsNoMatchError(err) {
-		if failure := remembers.Refresh(); failure != nil {
-			return failure
-		}
-		_, err = mapper.RESTMapping(kind)
-	}
-	return err
-}
-
-// lateWatch begins to watch a kind as soon as the API server serves it. The operator itself creates the CRDs of ManagedResources and Etcds,
-// and a watch of a kind that is not served would end the process. A restarted process begins again.
-type lateWatch struct {
-	kind   schema.GroupKind // for errors
-	served func() error
-	start  func() error
-
-	mu      sync.Mutex // guards started
-	started bool
-}
-
-// begin starts the watch if the kind is served now. Every run of the controller calls it.
-func (w *lateWatch) begin() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.started {
-		return nil
-	}
-	if err := w.served(); err != nil {
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
-		return fmt.Errorf("ask whether %s is served: %w", w.kind, err)
-	}
-	if err := w.start(); err != nil {
-		return fmt.Errorf("watch %s: %w", w.kind, err)
-	}
-	w.started = true
-	return nil
 }
 
 // gardens selects new Gardens, and Gardens whose reconciliation has just succeeded.

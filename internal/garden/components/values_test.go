@@ -96,7 +96,7 @@ func useSteps(v values.Values) error {
 	keys := []secretconfig.UsableEncryptionKey{{Provider: secretconfig.AESCBC, Name: "key1", Secret: "c2VjcmV0"}}
 	strategy, _ := gardenerscheduler.Strategy(v, nil)
 	etcd.Object(v, etcd.Main, etcd.Secrets{}, nil)
-	etcd.Autoscaler(v, etcd.Main)
+	etcd.Autoscaler(v, etcd.Main, nil)
 	_, err1 := kubeapiserver.Objects(v, kubeapiserver.Input{Secrets: kubeapiserver.Secrets{EncryptionKeys: keys}})
 	_, err2 := gardenerapiserver.Objects(v, gardenerapiserver.Input{EncryptionKeys: keys})
 	_, err3 := gardeneradmission.Objects(v, gardeneradmission.Input{})

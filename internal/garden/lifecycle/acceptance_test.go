@@ -325,6 +325,25 @@ func TestWhatOthersChangedIsRestored(t *testing.T) {
 	s.Expect(d.Labels).To(HaveKeyWithValue("team", "a"))
 }
 
+// Another controller of the operator sets the eviction requirements of etcds.
+func TestEvictionRequirementsStayWhenAnAutoscalerIsRestored(t *testing.T) {
+	s := newInstalledScene(t)
+	autoscaler := &unstructured.Unstructured{}
+	autoscaler.SetAPIVersion("autoscaling.k8s.io/v1")
+	autoscaler.SetKind("VerticalPodAutoscaler")
+	s.Expect(s.exists(autoscaler, s.namespace(), etcdEvents)).To(BeTrue())
+	s.Expect(s.admin.Patch(t.Context(), autoscaler, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"updatePolicy":`+
+		`{"updateMode":"Off","evictionRequirements":[{"resources":["cpu"],"changeRequirement":"TargetHigherThanRequests"}]}}}`)))).To(Succeed())
+	s.mustReconcile()
+	s.Expect(s.exists(autoscaler, s.namespace(), etcdEvents)).To(BeTrue())
+	policy, _, err := unstructured.NestedMap(autoscaler.Object, "spec", "updatePolicy")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(policy).To(Equal(map[string]any{
+		"updateMode":           "InPlaceOrRecreate",
+		"evictionRequirements": []any{map[string]any{"resources": []any{"cpu"}, "changeRequirement": "TargetHigherThanRequests"}},
+	}))
+}
+
 func TestEveryObjectIsRestored(t *testing.T) {
 	s := newInstalledScene(t)
 	collectable := client.HasLabels{"resources.gardener.cloud/garbage-collectable-reference"}

@@ -65,7 +65,12 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 		}
 	}
 	wanted := etcd.Request(etcd.Object(p.Values, role, secrets, live), live, p.Clock.Now())
-	return wanted, p.Cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(p.Values, role))
+	autoscaler := &unstructured.Unstructured{}
+	autoscaler.SetGroupVersionKind(shared.AutoscalerKind)
+	if autoscaler, err = rollout.Find(ctx, p.Cluster.Client, p.Values.Namespace, role.Name(), autoscaler); err != nil {
+		return nil, err
+	}
+	return wanted, p.Cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(p.Values, role, autoscaler))
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of

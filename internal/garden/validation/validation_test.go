@@ -117,6 +117,10 @@ func TestWarnings(t *testing.T) {
 				"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig.clientAuthentication has no effect in this release",
 			},
 		},
+		"the size of networks of nodes": {
+			changes: []string{"V: {kubernetes: {kubeControllerManager: {nodeCIDRMaskSizeIPv6: 64}}}"},
+			want:    []string{"spec.virtualCluster.kubernetes.kubeControllerManager.nodeCIDRMaskSizeIPv6 has no effect, remove it"},
+		},
 		"the default of the IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv4]}}"}},
 		"a backup without bucket": {
 			changes: []string{"V: {etcd: {main: {backup: {provider: S3, secretRef: {name: a}}}}}"},

@@ -20,7 +20,11 @@ func Warnings(g *operatorv1alpha1.Garden) []string {
 	all = append(all, domainWarnings(virtual+".dns", g.Spec.VirtualCluster.DNS.Domains)...)
 	all = append(all, backupWarnings(g)...)
 	all = append(all, gardenerWarnings(virtual+".gardener", g.Spec.VirtualCluster.Gardener)...)
-	return append(all, kubeAPIServerWarnings(virtual+".kubernetes.kubeAPIServer", g.Spec.VirtualCluster.Kubernetes.KubeAPIServer)...)
+	all = append(all, kubeAPIServerWarnings(virtual+".kubernetes.kubeAPIServer", g.Spec.VirtualCluster.Kubernetes.KubeAPIServer)...)
+	if manager := g.Spec.VirtualCluster.Kubernetes.KubeControllerManager; manager != nil && manager.NodeCIDRMaskSizeIPv6 != nil {
+		all = append(all, withoutEffect(virtual+".kubernetes.kubeControllerManager.nodeCIDRMaskSizeIPv6"))
+	}
+	return all
 }
 
 func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster) []string {

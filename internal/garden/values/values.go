@@ -159,12 +159,6 @@ type Ingress struct {
 	Settings map[string]string
 }
 
-// Maintenance is when disruptive work may happen.
-type Maintenance struct {
-	// Begin is the first moment of the window, in UTC, as the time since midnight. Length is 0 if the window is the whole day or not set.
-	Begin, Length time.Duration
-}
-
 // New returns the values of a Garden. The error names the field of the Garden that is wrong.
 func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	kubernetes, err := KubernetesVersion(garden)
@@ -194,7 +188,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if v.Ingress, err = ingress(runtime.Ingress); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.ingress.controller.providerConfig: %w", err)
 	}
-	if v.Maintenance, err = maintenance(cluster.Maintenance.TimeWindow); err != nil {
+	if v.Maintenance, err = NewMaintenance(cluster.Maintenance.TimeWindow); err != nil {
 		return Values{}, fmt.Errorf("spec.virtualCluster.maintenance.timeWindow: %w", err)
 	}
 	v.setControlPlane(cluster)
@@ -255,30 +249,6 @@ func ingress(from operatorv1alpha1.Ingress) (Ingress, error) {
 		in.Settings[key] = fmt.Sprint(value)
 	}
 	return in, nil
-}
-
-// maintenance parses a window, whose times have the form HHMMSS+ZZ00.
-func maintenance(window operatorv1alpha1.MaintenanceTimeWindow) (Maintenance, error) {
-	const (
-		form = "150405-0700"
-		day  = 24 * time.Hour
-	)
-	var m Maintenance
-	if window.Begin == "" && window.End == "" || window.Begin == "000000+0000" && window.End == "235959+0000" {
-		return m, nil
-	}
-	begin, err := time.Parse(form, window.Begin)
-	if err != nil {
-		return Maintenance{}, fmt.Errorf("begin: %w", err)
-	}
-	end, err := time.Parse(form, window.End)
-	if err != nil {
-		return Maintenance{}, fmt.Errorf("end: %w", err)
-	}
-	begin, end = begin.UTC(), end.UTC()
-	m.Begin = begin.Sub(begin.Truncate(day))
-	m.Length = (end.Sub(begin)%day + day) % day
-	return m, nil
 }
 
 func networks(texts []string) ([]netip.Prefix, error) {

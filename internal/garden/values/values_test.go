@@ -51,13 +51,51 @@ func TestMaintenanceWindowIsInUTC(t *testing.T) {
 				garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow = tc.window }), values.Operator{},
 			)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(v.Maintenance).To(Equal(values.Maintenance{Begin: tc.begin, Length: tc.length}))
+			g.Expect(v.Maintenance).To(Equal(values.Maintenance{Window: tc.window, Begin: tc.begin, Length: tc.length}))
 		})
 	}
 	_, err := values.New(
 		garden(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Maintenance.TimeWindow.Begin = "22:00" }), values.Operator{},
 	)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.maintenance.timeWindow: begin: ")))
+}
+
+func TestMaintenanceWindowOpensAndCloses(t *testing.T) {
+	type state struct {
+		open    bool
+		remains time.Duration
+	}
+	day := func(clock string) time.Time {
+		at, err := time.Parse("2006-01-02 15:04:05.9 -0700", "2026-03-29 "+clock)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return at
+	}
+	plain, midnight := window("220000+0100", "233000+0100"), window("230000+0000", "010000+0000")
+	for sentence, tc := range map[string]struct {
+		window operatorv1alpha1.MaintenanceTimeWindow
+		at     time.Time
+		want   state
+	}{
+		"before the begin":              {plain, day("20:59:59.5 +0000"), state{false, time.Second / 2}},
+		"the begin":                     {plain, day("21:00:00 +0000"), state{true, 90 * time.Minute}},
+		"before the end":                {plain, day("22:29:59 +0000"), state{true, time.Second}},
+		"the end":                       {plain, day("22:30:00 +0000"), state{false, 22*time.Hour + 30*time.Minute}},
+		"a time in another zone":        {plain, day("02:45:00 +0530"), state{true, 75 * time.Minute}},
+		"over midnight, before it":      {midnight, day("23:30:00 +0000"), state{true, 90 * time.Minute}},
+		"over midnight, after it":       {midnight, day("00:30:00 +0000"), state{true, 30 * time.Minute}},
+		"over midnight, after the end":  {midnight, day("01:00:00 +0000"), state{false, 22 * time.Hour}},
+		"the whole day":                 {window("000000+0000", "235959+0000"), day("23:59:59.5 +0000"), state{true, 0}},
+		"a begin that is also the end":  {window("100000+0000", "110000+0100"), day("12:00:00 +0000"), state{true, 0}},
+		"begin and end in other places": {window("010000+0100", "010000-0300"), day("03:00:00 +0000"), state{true, time.Hour}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			m, err := values.NewMaintenance(tc.window)
+			g.Expect(err).NotTo(HaveOccurred())
+			open, remains := m.IsAt(tc.at)
+			g.Expect(state{open, remains}).To(Equal(tc.want))
+		})
+	}
 }
 
 func TestSettingsOfTheIngressControllerAreTexts(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -257,14 +258,27 @@ func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Sto
 	}
 }
 
-// Autoscaler returns the VerticalPodAutoscaler of an etcd. The autoscaler never evicts a Pod only to lower its requests. It does not do so
-// in the maintenance window either, because the operator has no controller that would allow this there.
-func Autoscaler(v values.Values, role Role) client.Object {
+// Autoscaler returns the VerticalPodAutoscaler of an etcd. Live is the one in the cluster, nil if there is none: its eviction requirements
+// are kept, because package eviction sets them by the annotations. No eviction takes resources away from the main etcd; in the maintenance
+// window, one may take them away from the events etcd.
+func Autoscaler(v values.Values, role Role, live *unstructured.Unstructured) client.Object {
 	f := role.figures(v)
 	least := shared.Memory(f.leastMemory)
 	maps.Copy(least, f.minAllowed)
-	return shared.Autoscaler{
+	a := shared.Autoscaler{
 		Name: role.Name(), APIVersion: druidcorev1alpha1.SchemeGroupVersion.String(), Kind: "Etcd", Container: "etcd", MinAllowed: least,
-		Labels: map[string]string{"role": "etcd-vpa-" + string(role)}, OnlyUpscale: true,
-	}.Object(v, v.Namespace)
+		Labels: map[string]string{
+			"role": "etcd-vpa-" + string(role), operatorv1alpha1.LabelEvictionRequirements: operatorv1alpha1.EvictionRequirementsManaged,
+		},
+		Annotations: map[string]string{operatorv1alpha1.AnnotationDownscaleRestriction: operatorv1alpha1.DownscaleNever},
+	}
+	if role == Events {
+		window := v.Maintenance.Window
+		a.Annotations[operatorv1alpha1.AnnotationDownscaleRestriction] = operatorv1alpha1.DownscaleInMaintenanceWindow
+		a.Annotations[operatorv1alpha1.AnnotationMaintenanceWindow] = window.Begin + "," + window.End
+	}
+	if live != nil {
+		a.EvictionRequirements = shared.EvictionRequirements(live)
+	}
+	return a.Object(v, v.Namespace)
 }

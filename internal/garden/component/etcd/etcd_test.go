@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,9 @@ func plain(changes ...func(*values.Values)) values.Values {
 	v := values.Values{
 		Operator:              values.Operator{Namespace: "garden", RuntimeKubernetes: version.MustParseSemantic("1.34.0")},
 		VerticalPodAutoscaler: true, GardenUID: "abcdef", GardenCreated: now,
-		Maintenance: values.Maintenance{Begin: 21 * time.Hour, Length: time.Hour},
+		Maintenance: values.Maintenance{
+			Window: operatorv1alpha1.MaintenanceTimeWindow{Begin: "220000+0100", End: "230000+0100"}, Begin: 21 * time.Hour, Length: time.Hour,
+		},
 	}
 	for _, each := range changes {
 		each(&v)
@@ -74,7 +77,7 @@ func configured(v *values.Values) {
 func objects(v values.Values) []client.Object {
 	var all []client.Object
 	for _, role := range []etcd.Role{etcd.Main, etcd.Events} {
-		all = append(all, etcd.Request(etcd.Object(v, role, secretsOf(role), nil), nil, now), etcd.Autoscaler(v, role))
+		all = append(all, etcd.Request(etcd.Object(v, role, secretsOf(role), nil), nil, now), etcd.Autoscaler(v, role, nil))
 	}
 	return all
 }
@@ -90,6 +93,26 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 		"configured":           objects(plain(backup(ptr.To("bucket/a/b/")), configured)),
 		"full":                 objects(plain(highlyAvailable, topologyAware, backup(nil), configured)),
 	})
+}
+
+// Another controller of the operator sets eviction requirements, and a reconciliation of the Garden must not undo that.
+func TestEvictionRequirementsOfALiveAutoscalerStay(t *testing.T) {
+	g := NewWithT(t)
+	policy := func(live *unstructured.Unstructured) map[string]any {
+		autoscaler, ok := etcd.Autoscaler(plain(), etcd.Events, live).(*unstructured.Unstructured)
+		g.Expect(ok).To(BeTrue())
+		found, _, err := unstructured.NestedMap(autoscaler.Object, "spec", "updatePolicy")
+		g.Expect(err).NotTo(HaveOccurred())
+		return found
+	}
+	requirements := []any{map[string]any{"resources": []any{"cpu"}, "changeRequirement": "TargetHigherThanRequests"}}
+	live := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"updatePolicy": map[string]any{
+		"updateMode": "Off", "evictionRequirements": requirements,
+	}}}}
+	g.Expect(policy(live)).To(Equal(map[string]any{"updateMode": "InPlaceOrRecreate", "evictionRequirements": requirements}))
+	for _, without := range []*unstructured.Unstructured{nil, {Object: map[string]any{"spec": map[string]any{}}}} {
+		g.Expect(policy(without)).To(Equal(map[string]any{"updateMode": "InPlaceOrRecreate"}))
+	}
 }
 
 // Events are the least trusted data of the garden: any user of the virtual cluster causes them.

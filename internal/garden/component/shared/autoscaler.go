@@ -16,8 +16,8 @@ var AutoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Versio
 
 // Autoscaler describes a VerticalPodAutoscaler.
 type Autoscaler struct {
-	Name   string
-	Labels map[string]string
+	Name                string
+	Labels, Annotations map[string]string
 	// APIVersion, Kind and Target are the workload. Without them it is the Deployment of that name.
 	APIVersion, Kind, Target string
 	// Container is the only container whose requests change. Empty: all containers.
@@ -28,8 +28,8 @@ type Autoscaler struct {
 	WithLimits bool
 	// Mode is the update mode of the VerticalPodAutoscaler, which says when requests change. Empty: without a restart where that is possible.
 	Mode string
-	// OnlyUpscale evicts Pods only if the CPU or the memory that they need is more than they request.
-	OnlyUpscale bool
+	// EvictionRequirements must be fulfilled before a Pod is evicted. Nil: there are none.
+	EvictionRequirements []any
 }
 
 // Object returns the VerticalPodAutoscaler. It has no Go type in the modules that the product links.
@@ -38,6 +38,7 @@ func (a Autoscaler) Object(v values.Values, namespace string) client.Object {
 	o.SetNamespace(namespace)
 	o.SetName(a.Name)
 	o.SetLabels(a.Labels)
+	o.SetAnnotations(a.Annotations)
 	o.Object["spec"] = map[string]any{
 		"targetRef": map[string]any{
 			"apiVersion": cmp.Or(a.APIVersion, "apps/v1"), "kind": cmp.Or(a.Kind, "Deployment"), "name": cmp.Or(a.Target, a.Name),
@@ -48,12 +49,17 @@ func (a Autoscaler) Object(v values.Values, namespace string) client.Object {
 	return o
 }
 
+// EvictionRequirements returns the eviction requirements of a VerticalPodAutoscaler, nil if there are none.
+func EvictionRequirements(autoscaler *unstructured.Unstructured) []any {
+	// A value of another type cannot come from the API server.
+	requirements, _, _ := unstructured.NestedSlice(autoscaler.Object, "spec", "updatePolicy", "evictionRequirements")
+	return requirements
+}
+
 func (a Autoscaler) updatePolicy(v values.Values) map[string]any {
 	policy := map[string]any{"updateMode": cmp.Or(a.Mode, updateMode(v))}
-	if a.OnlyUpscale {
-		policy["evictionRequirements"] = []any{map[string]any{
-			"resources": []any{"cpu", "memory"}, "changeRequirement": "TargetHigherThanRequests",
-		}}
+	if a.EvictionRequirements != nil {
+		policy["evictionRequirements"] = a.EvictionRequirements
 	}
 	return policy
 }

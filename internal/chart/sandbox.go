@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,9 +104,14 @@ func (s Sandbox) Render(ctx context.Context, archive []byte, values Values, rele
 	return Result{}, errors.New("render chart: the child process gave no answer")
 }
 
+// lackOfMemory are texts of Go's runtime about memory, or a thread, that the kernel refuses.
+var lackOfMemory = []string{
+	"out of memory", "cannot allocate", "cannot map pages", "failed to commit pages", "failed to create new OS thread", "newosproc",
+}
+
 // crashed describes the end of a child that gave no answer. Its messages are not shown, because they may quote values.
 func crashed(err error, messages string, memory uint64) error {
-	if strings.Contains(messages, "out of memory") || strings.Contains(messages, "cannot allocate memory") {
+	if slices.ContainsFunc(lackOfMemory, func(message string) bool { return strings.Contains(messages, message) }) {
 		return failure("", fmt.Sprintf("rendering needs more than %d bytes of memory", memory))
 	}
 	if strings.Contains(messages, "stack overflow") {

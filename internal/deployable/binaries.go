@@ -151,8 +151,8 @@ espalier:
 		},
 		{
 			Name: "netpol-controller", Family: "networkpolicy",
-			Does:  "derives NetworkPolicies from Services and Ingresses",
-			Reads: "target: Services, Namespaces, Ingresses", Writes: "target: NetworkPolicies",
+			Does:  "derives NetworkPolicies from Services and Ingresses, and makes those that close namespaces",
+			Reads: "target: Services, Namespaces, Ingresses, endpoints of the API server, Gardens", Writes: "target: NetworkPolicies",
 			Purpose:   "netpol-controller makes NetworkPolicies from Services.",
 			Roles:     append(clusterRoles("netpol-controller-target"), lease("netpol-controller")),
 			Config:    resourceManager(networkPolicySections),

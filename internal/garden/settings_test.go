@@ -31,7 +31,7 @@ func TestBackupMetadataServiceOfTheConfigurationOpensItForTheMainEtcd(t *testing
 			for _, each := range networkpolicies.Objects(v) {
 				names = append(names, each.GetNamespace()+"/"+each.GetName())
 			}
-			g.Expect(names).To(ContainElement("garden/garden-to-dns"))
+			g.Expect(names).To(ContainElement("garden/garden-networkpolicies-to-runtime-apiserver"))
 			if policy := ContainElement("garden/garden-etcd-main-to-metadata-service"); setting {
 				g.Expect(names).To(policy)
 			} else {

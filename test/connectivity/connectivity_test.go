@@ -34,8 +34,12 @@ var update = flag.Bool("update", false, "write the expectation anew")
 // route, and would wait for a response each time.
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m, "--enable-aggregator-routing=true")) }
 
-// anywhere is the name in the report for all Pods and all addresses outside of the cluster.
-const anywhere = "(anywhere)"
+const (
+	// anywhere is the name in the report for all Pods and all addresses outside of the cluster.
+	anywhere = "(anywhere)"
+	// runtimeAPIServer is the name in the expected list for the API server of the runtime cluster.
+	runtimeAPIServer = "runtime API server"
+)
 
 const head = `# Which component of a highly available Garden may connect to which: the report of netpol-controller connectivity,
 # with one line for each source. Ports are those of the Pods. This command writes the file:
@@ -50,6 +54,8 @@ func reasons() map[string]string {
 Clients of the virtual cluster and of the ingress domains connect to 9443 of the gateway. Its ports 8132 and 8443 are
 for Shoots, in a seed that is also the runtime cluster.`,
 		"garden/etcd-druid": `It reads metrics of the compaction of backups, which only etcd main has.`,
+		"garden/gardener-resource-manager-networkpolicies": `It corrects the policies when the addresses of the API server change, so it may
+not depend on them.`,
 		"garden/gardener-apiserver": `It calls webhooks, those of the virtual cluster and that for audit events, in public and private
 networks.`,
 		"garden/nginx-ingress-controller": `It passes requests that no Ingress is for to the default backend. netpol-controller
@@ -103,7 +109,7 @@ func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
 // matrix returns the report in the format of the expected list.
 func (c *cluster) matrix() string {
 	report := c.report()
-	server := c.apiServerPorts()
+	server := c.apiServer()
 	to := map[string][]string{}
 	for _, each := range report.OpenIngress {
 		to[each] = nil
@@ -150,21 +156,33 @@ func (c *cluster) report() *connectivity.Report {
 	return report
 }
 
-// apiServerPorts returns the ports of the API server of the runtime cluster. One of them differs in each run of the test.
-func (c *cluster) apiServerPorts() []string {
+// runtimeServer has the destinations of the API server of the runtime cluster in the report.
+type runtimeServer struct {
+	// addresses are the addresses of its Service and of its endpoints, as networks.
+	addresses []string
+	// ports are its ports, one of which differs in each run of the test.
+	ports []string
+}
+
+func (c *cluster) apiServer() runtimeServer {
 	service := &corev1.Service{}
 	c.Expect(c.admin.Get(c.t.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())
 	port := service.Spec.Ports[0]
-	return []string{fmt.Sprintf("TCP/%d", port.Port), fmt.Sprintf("TCP/%d", port.TargetPort.IntVal)}
+	return runtimeServer{
+		addresses: []string{service.Spec.ClusterIP + "/32", endpoint + "/32"},
+		ports:     []string{fmt.Sprintf("TCP/%d", port.Port), fmt.Sprintf("TCP/%d", port.TargetPort.IntVal)},
+	}
 }
 
-// destinations returns the destinations of an edge in the report. Networks have names, because the golden files of package networkpolicies
-// already contain their addresses.
-func destinations(edge connectivity.Edge, apiServerPorts []string) []string {
+// destinations returns the destinations of an edge in the report. Networks have names, because the golden files of the policies already
+// contain their addresses.
+func destinations(edge connectivity.Edge, server runtimeServer) []string {
 	name := edge.To
 	switch {
 	case edge.To == anywhere:
-		return atAnyAddress(strings.Split(edge.Ports, ", "), apiServerPorts)
+		return atAnyAddress(strings.Split(edge.Ports, ", "), server.ports)
+	case slices.Contains(server.addresses, edge.To):
+		return []string{runtimeAPIServer}
 	case isNetwork(edge.To) && strings.Contains(edge.To, "/0 "):
 		name = "public networks"
 	case isNetwork(edge.To):
@@ -185,7 +203,7 @@ func atAnyAddress(ports, apiServerPorts []string) []string {
 	for _, known := range []struct {
 		name  string
 		ports []string
-	}{{"DNS", []string{"TCP/53", "TCP/8053", "UDP/53", "UDP/8053"}}, {"runtime API server", apiServerPorts}} {
+	}{{"DNS", []string{"TCP/53", "TCP/8053", "UDP/53", "UDP/8053"}}, {runtimeAPIServer + " at any address", apiServerPorts}} {
 		rest := slices.DeleteFunc(slices.Clone(ports), func(port string) bool { return slices.Contains(known.ports, port) })
 		if len(ports)-len(rest) == len(known.ports) {
 			names, ports = append(names, known.name), rest

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -62,8 +63,24 @@ func newCluster(t *testing.T) *cluster {
 	c.Eventually(func() error {
 		return c.admin.List(t.Context(), &operatorv1alpha1.GardenList{})
 	}, binary.Patience, interval).Should(Succeed())
+	c.serve()
 	c.play()
 	return c
+}
+
+// endpoint is the address of the API server in its endpoints.
+const endpoint = "192.0.2.1"
+
+// serve creates the endpoints of the API server. The API server of the tests does not create them, because Kubernetes does not allow its
+// address there.
+func (c *cluster) serve() {
+	c.Expect(c.admin.Create(c.t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint}}},
+		Ports: []discoveryv1.EndpointPort{{Port: new(int32(6443)), Protocol: new(corev1.ProtocolTCP)}},
+	})).To(Succeed())
 }
 
 // play runs stand-ins for kubelets, etcd-druid, load balancers and the resource manager of the virtual cluster until the test ends.

@@ -52,6 +52,9 @@ const (
 	// configuration. Missing: a controller without a name keeps the policy. A controller neither changes nor deletes the policies of another
 	// controller that has a name.
 	NetworkingInstance = "espalier.dev/network-policies-instance"
+	// NetworkingGeneral is a label on the policies of a namespace that are not for a Service. Exactly "true": the controller changes and
+	// deletes the policy. Missing or another value: the policy belongs to another client.
+	NetworkingGeneral = "espalier.dev/general-network-policy"
 	// GardenerDescription is an annotation. Value: a sentence that describes the traffic that the policy allows. Missing: the controller adds
 	// it.
 	GardenerDescription = "gardener.cloud/description"

@@ -129,8 +129,8 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	s.Expect(secret.Data).To(HaveLen(5))
 	s.Expect(s.exists(set, s.namespace(), "garden-networkpolicies")).To(BeTrue())
 	s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
-	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-private-networks.yaml"])).To(ContainSubstring("- 10.3.0.0/16\n"))
-	s.Expect(string(secret.Data["networkpolicy__garden__garden-to-runtime-apiserver.yaml"])).To(ContainSubstring("- port: 443\n"))
+	const ofController = "networkpolicy__garden__garden-networkpolicies-to-runtime-apiserver.yaml"
+	s.Expect(string(secret.Data[ofController])).To(ContainSubstring("- port: 443\n"))
 	s.restoresDefinitions()
 }
 
@@ -161,21 +161,31 @@ func (s *scene) restoresDefinitions() {
 	}
 }
 
-func TestNetworkPoliciesFollowTheNetworksOfTheGarden(t *testing.T) {
+// Earlier releases deployed policies that netpol-controller makes now. The Pods need one of both at any time.
+func TestFormerNetworkPoliciesStayUntilTheirSuccessorsExist(t *testing.T) {
 	s := newInstalledScene(t)
-	public := func() string {
+	create := func(namespace, name string, labels map[string]string) {
 		t.Helper()
-		set, secret := &resourcesv1alpha1.ManagedResource{}, &corev1.Secret{}
-		s.Expect(s.exists(set, s.namespace(), "garden-networkpolicies")).To(BeTrue())
-		s.Expect(s.exists(secret, s.namespace(), set.Spec.SecretRefs[0].Name)).To(BeTrue())
-		return string(secret.Data["networkpolicy__garden__garden-to-public-networks.yaml"])
+		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+		s.Expect(s.admin.Create(t.Context(), policy)).To(Succeed())
+		t.Cleanup(func() { s.Expect(s.admin.Delete(context.WithoutCancel(t.Context()), policy)).To(Succeed()) })
 	}
-	s.Expect(public()).NotTo(ContainSubstring("169.254.169.254/32"))
-	s.edit(func(g *operatorv1alpha1.Garden) {
-		g.Spec.RuntimeCluster.Networking.BlockCIDRs = []string{"169.254.169.254/32"}
-	})
-	s.mustReconcile()
-	s.Expect(public()).To(ContainSubstring("- 169.254.169.254/32\n"))
+	ofController := map[string]string{"espalier.dev/general-network-policy": "true"}
+	create(s.namespace(), "garden-to-dns", nil)
+	create("istio-system", "garden-to-runtime-apiserver", nil)
+	create("istio-system", "allow-to-runtime-apiserver", nil) // of another client
+	done := s.begin()
+	const resourceManager = "Deploying and waiting for gardener-resource-manager to be healthy"
+	s.task(resourceManager, operatorv1alpha1.TaskRunning,
+		ContainSubstring("NetworkPolicy garden/allow-to-dns of netpol-controller does not exist yet, which takes the place of garden-to-dns"))
+	create(s.namespace(), "allow-to-dns", ofController)
+	s.task(resourceManager, operatorv1alpha1.TaskRunning, ContainSubstring("NetworkPolicy istio-system/allow-to-runtime-apiserver"))
+	s.Expect(done).NotTo(Receive())
+	policy := &networkingv1.NetworkPolicy{}
+	s.Expect(s.exists(policy, "istio-system", "allow-to-runtime-apiserver")).To(BeTrue())
+	policy.Labels = ofController
+	s.Expect(s.admin.Update(t.Context(), policy)).To(Succeed())
+	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
 }
 
 func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {

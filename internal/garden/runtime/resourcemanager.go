@@ -9,10 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
+	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
@@ -28,7 +31,7 @@ func (p *Platform) resourceManager() ([]*unstructured.Unstructured, error) {
 
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
 // and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
-// replaces it.
+// replaces it. It also waits until netpol-controller has replaced the policies of earlier releases, if there are any.
 func (p *Platform) deployResourceManager(ctx context.Context) error {
 	if err := p.installer().DeployDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
@@ -45,7 +48,49 @@ func (p *Platform) deployResourceManager(ctx context.Context) error {
 		return err
 	}
 	registration := rollout.Identity(mutatingKind, "", resourcemanager.Name)
-	return p.Cluster.Until(ctx, timeout, p.checkRegistration, rollout.WatchObject(registration))
+	if err := p.Cluster.Until(ctx, timeout, p.checkRegistration, rollout.WatchObject(registration)); err != nil {
+		return err
+	}
+	return p.Cluster.Until(ctx, timeout, p.checkPolicies, policiesIn(p.closedNamespaces())...)
+}
+
+// closedNamespaces returns the namespaces of components.
+func (p *Platform) closedNamespaces() []string {
+	return []string{p.Values.Namespace, istio.Namespace, istio.GatewayNamespace}
+}
+
+var policyKind = networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+
+func policiesIn(namespaces []string) []rollout.Watched {
+	watched := make([]rollout.Watched, 0, len(namespaces))
+	for _, each := range namespaces {
+		watched = append(watched, rollout.Watched{Kind: policyKind, Options: []client.ListOption{client.InNamespace(each)}})
+	}
+	return watched
+}
+
+// checkPolicies returns an error as long as a policy of an earlier release, which later tasks delete, has no successor of
+// netpol-controller: the Pods that the policy selects would have no connections until then.
+func (p *Platform) checkPolicies(ctx context.Context) error {
+	for _, namespace := range p.closedNamespaces() {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(policyKind.GroupVersion().WithKind(policyKind.Kind + "List"))
+		if err := p.Cluster.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("list NetworkPolicies: %w", err)
+		}
+		general := map[string]bool{}
+		for i := range list.Items {
+			general[list.Items[i].Name] = list.Items[i].Labels[resourcesv1alpha1.NetworkingGeneral] == "true"
+		}
+		for i := range list.Items {
+			if successor, former := networkpolicies.Successor(list.Items[i].Name); former && !general[successor] {
+				return fmt.Errorf("NetworkPolicy %s/%s of netpol-controller does not exist yet, which takes the place of %s (see kubectl get events "+
+					"--field-selector involvedObject.kind=Namespace, and kubectl -n %s logs deployment/%s-networkpolicies)",
+					namespace, successor, list.Items[i].Name, p.Values.Namespace, resourcemanager.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // mutatingKind is the kind of the configuration that webhook-server maintains, under the name of the resource manager.
@@ -95,11 +140,10 @@ func (p *Platform) destroyResourceManager(ctx context.Context) error {
 				return err
 			}
 		}
-		// These are the NetworkPolicies of its netpol-controller, which no longer runs, in all namespaces: the policies of Services that remain,
-		// because other clients created them.
-		policies := networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy")
+		// These are the NetworkPolicies of its netpol-controller, which no longer runs, in all namespaces: the general policies, and the policies
+		// of Services that remain, because other clients created them.
 		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
-		if err := p.Cluster.DeleteAll(ctx, policies, of); err != nil {
+		if err := p.Cluster.DeleteAll(ctx, policyKind, of); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,8 @@ func NewMetrics(registry prometheus.Registerer, reported *Reported, observeOnly 
 	return m
 }
 
-func (m *Metrics) wrote(action string, policies int) {
+// Wrote counts writes of policies.
+func (m *Metrics) Wrote(action string, policies int) {
 	m.writes.WithLabelValues(action).Add(float64(policies))
 }
 

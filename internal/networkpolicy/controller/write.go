@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func (r *Reconciler) write(ctx context.Context, service types.NamespacedName, ch
 	group.Wait()
 	slices.SortFunc(o.failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	for action, n := range o.done {
-		r.Metrics.wrote(action, n)
+		r.Metrics.Wrote(action, n)
 	}
 	return o
 }
@@ -161,7 +160,7 @@ func (r *Reconciler) live(ctx context.Context, service types.NamespacedName, c c
 
 // update writes all fields that the controller decides, unless the policy has changed since it was read. Other labels and annotations stay.
 func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolicy, version string) result {
-	patch, err := replacement(want, version)
+	patch, err := desired.Replacement(want, version)
 	if err != nil {
 		return result{err: err}
 	}
@@ -171,25 +170,6 @@ func (r *Reconciler) update(ctx context.Context, want *networkingv1.NetworkPolic
 		return result{again: true}
 	}
 	return result{written: err == nil, err: err}
-}
-
-// replacement returns a strategic merge patch: only this type can replace the spec and merge labels and annotations in one request.
-func replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, error) {
-	data, err := json.Marshal(struct {
-		Metadata map[string]any `json:"metadata"`
-		Spec     any            `json:"spec"`
-	}{
-		Metadata: map[string]any{"resourceVersion": version, "labels": want.Labels, "annotations": want.Annotations},
-		Spec: struct {
-			networkingv1.NetworkPolicySpec `json:",inline"`
-
-			Patch string `json:"$patch"`
-		}{want.Spec, "replace"},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode patch: %w", err)
-	}
-	return data, nil
 }
 
 // remove deletes a policy only if it has not changed since it was read.

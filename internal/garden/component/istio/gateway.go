@@ -11,7 +11,6 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -48,14 +47,14 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	owner := shared.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
 		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
 	}}
-	return append(networkpolicies.In(GatewayNamespace, v),
+	return []client.Object{
 		owner.ServiceAccount(gatewayAccount),
 		owner.RoleIn(gatewayRole, shared.Rule("", "secrets", "get", "watch", "list")),
 		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
 		owner.ConfigMap(bootstrapName, map[string]string{bootstrapKey: bootstrap}), gatewayService(v, owner),
 		gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner), owner.AvailabilityBudget(Gateway),
 		connectionFilter(owner), accessLogFilter(owner),
-	), nil
+	}, nil
 }
 
 func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {

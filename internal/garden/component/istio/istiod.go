@@ -1,7 +1,6 @@
 package istio
 
 import (
-	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,7 +12,6 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -51,7 +49,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	owner := shared.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
-	return append(slices.Concat(networkpolicies.In(Namespace, v), istiodRoles(owner)),
+	return append(istiodRoles(owner),
 		owner.ServiceAccount(istiod), owner.ConfigMap("istio", map[string]string{"mesh": mesh, "meshNetworks": meshNetworks}),
 		istiodService(v, owner), istiodDeployment(owner, image), owner.AvailabilityBudget(istiod),
 		shared.Autoscaler{

@@ -1,6 +1,7 @@
 package networkpolicies_test
 
 import (
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -10,12 +11,15 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
+	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -30,19 +34,10 @@ func networks(texts ...string) []netip.Prefix {
 
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	goldentest.Compare(t, "", map[string][]client.Object{
-		"plain": networkpolicies.Objects(values.Values{
-			Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443}, Networks: values.Networks{
-				Cluster: networks("10.1.0.0/16", "10.2.0.0/16", "100.64.0.0/13"),
-			},
-		}),
+		"plain": networkpolicies.Objects(values.Values{Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}}),
 		"metadata-service": networkpolicies.Objects(values.Values{
-			Operator: values.Operator{Namespace: "garden", BackupMetadataService: true},
-		}),
-		"blocked": networkpolicies.Objects(values.Values{
-			Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}, Networks: values.Networks{
-				Cluster: networks("10.1.0.0/16", "2001:db8::/32", "fd00::/64"),
-				Blocked: networks("169.254.169.254/32", "192.0.0.0/8", "10.1.2.3/24", "2001:db8:1::/48"),
-			},
+			Operator: values.Operator{Namespace: "garden", BackupMetadataService: true}, APIServerPorts: []int32{443},
+			Networks: values.Networks{Blocked: networks("169.254.1.1/32", "192.0.0.0/8")},
 		}),
 	})
 }
@@ -88,26 +83,62 @@ func allows(policy *networkingv1.NetworkPolicy, address netip.Addr) bool {
 // A rule without peers, or without ports, allows all of them.
 func TestNothingLeftIsNothingAllowed(t *testing.T) {
 	g := NewWithT(t)
-	for _, each := range networkpolicies.Objects(values.Values{Networks: values.Networks{Blocked: networks("0.0.0.0/0", "::/0")}}) {
+	of := values.Values{
+		Operator: values.Operator{BackupMetadataService: true}, Networks: values.Networks{Blocked: networks("0.0.0.0/0", "::/0")},
+	}
+	for _, each := range networkpolicies.Objects(of) {
 		policy, ok := each.(*networkingv1.NetworkPolicy)
 		g.Expect(ok).To(BeTrue())
 		if strings.HasPrefix(policy.Name, "garden-operator-to-virtual-") { // they have no networks
 			continue
 		}
 		g.Expect(policy.Spec.PolicyTypes).To(Equal([]networkingv1.PolicyType{"Egress"}))
-		if policy.Name != "garden-to-dns" {
-			g.Expect(policy.Spec.Egress).To(BeEmpty(), policy.Name)
-		}
+		g.Expect(policy.Spec.Egress).To(BeEmpty(), policy.Name)
 	}
 }
 
-// Once a policy selects a Pod, the Pod has no other connections. So each label needs its policy in the namespace of the Pod.
+// The policy of netpol-controller must select its Pods, and no others.
+func TestPodsOfTheControllerHaveItsPolicy(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := resourcemanager.Objects(values.Values{Operator: values.Operator{
+		Namespace: "garden", Image: func(string) string { return "registry.example.com/image" },
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	selector := labels.SelectorFromSet(resourcemanager.NetworkPolicyController())
+	var selected []string
+	for _, each := range objects {
+		if d, ok := each.(*appsv1.Deployment); ok && selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+			selected = append(selected, d.Name)
+		}
+	}
+	g.Expect(selected).To(Equal([]string{"gardener-resource-manager-networkpolicies"}))
+}
+
+func TestSuccessors(t *testing.T) {
+	for name, want := range map[string]string{
+		"garden-to-dns": "allow-to-dns", "garden-to-runtime-apiserver": "allow-to-runtime-apiserver",
+		"garden-to-public-networks": "allow-to-public-networks", "garden-to-private-networks": "allow-to-private-networks",
+		"garden-to-elsewhere": "", "to-dns": "", "dns": "", "garden-networkpolicies-to-runtime-apiserver": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			successor, former := networkpolicies.Successor(name)
+			g.Expect(former).To(Equal(want != ""))
+			if former {
+				g.Expect(successor).To(Equal(want))
+			}
+		})
+	}
+}
+
+// netpol-controller closes namespaces. So each label needs its general policy in the namespace of the Pod. The namespaces of Istio have
+// only two of these policies.
 func TestNamespacesOfLabelledPodsHaveThePolicy(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("../*/testdata/*.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	label := regexp.MustCompile(`\snetworking\.gardener\.cloud/(to-[a-z-]+): allowed`)
-	needed, present := map[string]string{}, map[string]bool{}
+	needed := map[string]map[string]bool{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -115,17 +146,20 @@ func TestNamespacesOfLabelledPodsHaveThePolicy(t *testing.T) {
 			object := metav1.PartialObjectMetadata{}
 			g.Expect(yaml.Unmarshal([]byte(document), &object)).To(Succeed(), file)
 			for _, match := range label.FindAllStringSubmatch(document, -1) {
-				key := object.Namespace + "/garden-" + match[1]
-				if object.Kind == "NetworkPolicy" {
-					present[key] = true
-				} else {
-					needed[key] = file + ": " + object.Name
+				if needed[object.Namespace] == nil {
+					needed[object.Namespace] = map[string]bool{}
 				}
+				needed[object.Namespace][match[1]] = true
 			}
 		}
 	}
-	g.Expect(needed).To(And(HaveKey("istio-system/garden-to-runtime-apiserver"), HaveKey("virtual-garden-istio-ingress/garden-to-dns")))
-	for policy, pod := range needed {
-		g.Expect(present).To(HaveKey(policy), pod)
+	closed := []string{"to-dns", "to-runtime-apiserver"}
+	for namespace, want := range map[string][]string{
+		"garden":       append([]string{"to-private-networks", "to-public-networks"}, closed...),
+		"istio-system": closed, "virtual-garden-istio-ingress": closed,
+	} {
+		g.Expect(needed).To(HaveKey(namespace))
+		g.Expect(want).To(ContainElements(slices.Collect(maps.Keys(needed[namespace]))), namespace)
 	}
+	g.Expect(needed).To(HaveLen(3))
 }

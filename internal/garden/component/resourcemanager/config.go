@@ -86,18 +86,20 @@ func webhooks(v values.Values) section {
 // WebhookServer is the name of the Deployment that serves webhooks, of its Service and of the Secret with its certificate.
 const WebhookServer = Name + "-webhooks"
 
+// networkPolicies closes the namespaces of components. Gateways get no connections to networks, because all of theirs go to Services.
 func networkPolicies(v values.Values) section {
-	selectors := slices.Concat([]metav1.LabelSelector{
-		labelled(shared.Role, "shoot"), labelled(shared.Role, "extension"),
+	components := slices.Concat([]metav1.LabelSelector{
+		labelled(shared.Role, "shoot"), labelled(shared.Role, "extension"), labelled("kubernetes.io/metadata.name", v.Namespace),
+	}, v.NamespaceSelectors)
+	gateways := []metav1.LabelSelector{
 		labelled(shared.Role, "istio-system"), labelled(shared.Role, "istio-ingress"),
 		{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists},
 		}},
-		labelled("kubernetes.io/metadata.name", v.Namespace),
-	}, v.NamespaceSelectors)
+	}
 	controller := section{
 		"enabled":            true,
-		"namespaceSelectors": selectors,
+		"namespaceSelectors": slices.Concat(gateways, components),
 		"ingressControllerSelector": section{
 			"namespace": v.Namespace, "podSelector": section{"matchLabels": section{app: "nginx-ingress", "component": "controller"}},
 		},
@@ -108,7 +110,9 @@ func networkPolicies(v values.Values) section {
 	return section{
 		"controllers": section{"networkPolicy": controller},
 		// A netpol-controller of the administrator, for other namespaces, does not delete these policies.
-		"espalier": section{"networkPolicy": section{"instance": Name}},
+		"espalier": section{"networkPolicy": section{"instance": Name, "general": section{
+			"namespaceSelectors": components, "closedNamespaceSelectors": gateways, "networksOfGarden": true,
+		}}},
 	}
 }
 

@@ -4,8 +4,8 @@
 // managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and
 // token-controllers. The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an
 // existing landscape hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook
-// configurations, which have the names of the webhook configurations of Gardener's resource manager. netpol-controller makes policies from
-// Services only; the other policies are in package networkpolicies.
+// configurations, which have the names of the webhook configurations of Gardener's resource manager. netpol-controller makes the
+// policies for Services and the general ones; package networkpolicies has the rest.
 //
 // The resource manager of the virtual cluster is in virtual.go.
 package resourcemanager
@@ -43,6 +43,14 @@ const (
 	tokenControllers          = "token-controllers"
 )
 
+// networkPolicyPart is the part with netpol-controller.
+const networkPolicyPart = "networkpolicies"
+
+// NetworkPolicyController returns the labels of the Pods of netpol-controller.
+func NetworkPolicyController() map[string]string {
+	return map[string]string{app: Name, partLabel: networkPolicyPart}
+}
+
 // part is one of the binaries.
 type part struct {
 	binary, name string
@@ -65,7 +73,7 @@ func parts(v values.Values) []part {
 	all := []part{
 		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, shared.Role: "seed"}, config: managedResources(v)},
 		of("webhook-server", "webhooks", webhooks(v)),
-		of("netpol-controller", "networkpolicies", networkPolicies(v)),
+		of("netpol-controller", networkPolicyPart, networkPolicies(v)),
 		of(tokenControllers, "tokens", tokens()),
 	}
 	for i := range all {

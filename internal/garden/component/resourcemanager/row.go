@@ -13,7 +13,8 @@ var Component = component.Component{
 		Name:  "Deploying and waiting for gardener-resource-manager to be healthy",
 		After: []string{component.ETCDDefinitions, component.VPADefinitions, component.HVPA, component.IstioDefinitions},
 		Does: "deploys the definition of ManagedResources and four of Espalier's binaries, and waits for their Deployments, and until " +
-			"MutatingWebhookConfiguration `gardener-resource-manager` has webhooks: they add tokens to Pods",
+			"MutatingWebhookConfiguration `gardener-resource-manager` has webhooks: they add tokens to Pods. After an upgrade it also waits " +
+			"until netpol-controller has made the [NetworkPolicies](#networkpolicies) that replace those of earlier releases",
 	},
 	Destroy: component.Task{
 		Name: "Destroying and waiting for gardener-resource-manager to be deleted", After: []string{component.NoManagedResources},

@@ -120,7 +120,10 @@ func editsOf(object map[string]any, example runtime.Object) []edit {
 
 func editsBelow(value any, kind reflect.Type, path []any) []edit {
 	at := func(element any) []any { return append(slices.Clone(path), element) }
-	edits := []edit{{op: "remove", path: path}}
+	var edits []edit
+	if value != nil { // an object without a field is equal to an object with null there
+		edits = append(edits, edit{op: "remove", path: path})
+	}
 	replace := func(values ...any) {
 		for _, each := range values {
 			edits = append(edits, edit{op: "replace", path: path, value: each})

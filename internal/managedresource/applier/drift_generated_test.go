@@ -305,7 +305,8 @@ func withoutEdits(live *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 }
 
 // isBetween reports whether each value of now is in want or in applied. The repair of an edit may lose earlier edits that stay: with an
-// object that is replaced, with a claim of another name, with a webhook that was renamed. A port that is created again gets any node port.
+// object that is replaced, with a claim of another name, with a webhook that was renamed. A port that is created again gets any node port,
+// and so does the health check of a Service for which it was switched off.
 func isBetween(now, want, applied any) bool {
 	if reflect.DeepEqual(now, want) || reflect.DeepEqual(now, applied) {
 		return true
@@ -318,7 +319,7 @@ func isBetween(now, want, applied any) bool {
 		}
 		for _, keys := range []map[string]any{values, wanted, first} {
 			for key := range keys {
-				if key != "nodePort" && !isBetween(values[key], wanted[key], first[key]) {
+				if key != "nodePort" && key != "healthCheckNodePort" && !isBetween(values[key], wanted[key], first[key]) {
 					return false
 				}
 			}

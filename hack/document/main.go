@@ -64,12 +64,15 @@ func newWriter(root fs.FS) *writer {
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
 		"binaries":   w.binaries,
+		"checks":     w.checks,
 		"conditions": w.conditions,
 		"events":     w.events,
 		"metrics":    w.metrics,
 		"reasons":    w.reasons,
 		"rights":     w.rights,
 		"settings":   w.settings,
+		"unrepaired": w.unrepaired,
+		"webhooks":   w.webhooks,
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,42 @@ func TestTablesAreWrittenBetweenTheirLines(t *testing.T) {
 	again, err := w.fill(page)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again).To(Equal(page))
+}
+
+func TestEditsThatStayComeFromTheirFile(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(fstest.MapFS{"stays.yaml": {Data: []byte("- kind: v1/.*\n  what: colour|size\n  why: of the sun\n")}})
+	g.Expect(w.unrepaired([]string{"stays.yaml"})).To(Equal(
+		"| a change by another client | stays because |\n|---|---|\n| colour\\|size | of the sun |\n"))
+	_, err := w.unrepaired([]string{"gone.yaml"})
+	g.Expect(err).To(MatchError(fs.ErrNotExist))
+}
+
+func TestWebhooksHaveTheRowsOfTheirFamily(t *testing.T) {
+	g := NewWithT(t)
+	rowsOf := func(family string) string {
+		text, err := newWriter(fruit()).webhooks([]string{family})
+		g.Expect(err).NotTo(HaveOccurred())
+		return text
+	}
+	server := rowsOf("webhook")
+	g.Expect(server).To(HavePrefix("| handler | setting | called for | without the server |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `seccomp-profile` | `seccompProfile` | `create pods` | **refused** |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `pod-scheduler-name` | `podSchedulerName` | `create pods` | written unchanged |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `system-components-config` | `systemComponentsConfig` | `create pods` | "))
+	g.Expect(rowsOf("garden")).To(ContainSubstring("\n| `garden-namespace-deletion` | " +
+		"`namespace-deletion-validation.operator.gardener.cloud` | `delete namespaces` | refuses "))
+	g.Expect(rowsOf("project")).To(ContainSubstring("\n| `creator-limit` | `creator-limit.project-controller.espalier.dev` | " +
+		"`create projects.core.gardener.cloud` | [limits]"))
+	_, err := newWriter(fruit()).webhooks([]string{"node"})
+	g.Expect(err).To(MatchError("family node has no webhooks"))
+}
+
+func TestReasonsOfChecksAreShown(t *testing.T) {
+	g := NewWithT(t)
+	text, err := newWriter(fruit()).checks(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(text).To(ContainSubstring("\n| `no-names` | No DNS name and no IP address is requested. |\n"))
 }
 
 func TestTablesOfBinariesHaveTheirRows(t *testing.T) {
@@ -187,9 +224,17 @@ const Sweet = "Sweet"
 }
 
 func TestReasonsWithoutTheFormOfAReasonAreErrors(t *testing.T) {
-	w := writerOfConstants("// Reasons of Events.\nconst (\n\t// Ripe means that apples are ripe.\n\tRipe = \"Ripe\"\n)\n")
+	w := writerOfConstants(`// Reasons of Events.
+const (
+	// Ripe means that apples are ripe.
+	Ripe = "Ripe"
+)
+
+const ReasonSold = "Sold"
+`)
 	NewWithT(t).Expect(w.unshownConstants()).To(ConsistOf(
 		MatchError("the comment of Ripe in api/fruit does not have the form of a reason"),
+		MatchError("the comment of ReasonSold in api/fruit does not have the form of a reason"),
 	))
 }
 

@@ -1,6 +1,7 @@
 // Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
-// Rules and defaults are in the packages below it, which only compute. Handlers allow or deny a request, or change the object of the
-// request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API server.
+// Rules and defaults are in the packages validation, auditpolicy and defaulting, which only compute. Handlers allow or deny a request, or
+// change the object of the request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API
+// server.
 package webhook
 
 import (
@@ -13,11 +14,9 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
-
-// gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.
-const gardenNamespace = "garden"
 
 // Handler is one row of the table that Handlers returns.
 type Handler struct {
@@ -25,6 +24,8 @@ type Handler struct {
 	Name string
 	// Webhook declares its name, its path, and for which requests API servers call it.
 	Webhook registration.Webhook
+	// Does says for the documentation what the handler does, as a sentence without its subject.
+	Does string
 
 	// handle answers reviews that are not of subresources.
 	handle func(ctx context.Context, live client.Reader, request *review.Request) review.Response
@@ -35,35 +36,40 @@ func Handlers() []Handler {
 	return []Handler{
 		{
 			Name: "garden-defaulting", handle: setDefaults,
+			Does: "sets defaults. Everything else stays as it was sent, in the form of any release",
 			Webhook: ofGardens(
 				registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden",
 			),
 		},
 		{
 			Name: "garden-validation", handle: validate,
+			Does: "refuses Gardens that break a rule, and warns of fields that are deprecated or have no effect",
 			Webhook: ofGardens(
 				registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden",
 			),
 		},
 		{
 			Name: "garden-namespace-deletion", handle: checkNamespaceDeletion,
+			Does: "refuses to delete namespace `garden` while there is a Garden",
 			Webhook: registration.Webhook{
 				Type: registration.Validating,
 				Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
 				Rules:          registration.Rules(registration.Rule(registration.OnDelete(), "", registration.Versions("v1"), "namespaces")),
-				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, deployable.GardenNamespace)},
 				ReviewVersions: reviewVersions(),
 			},
 		},
 		{
 			Name: "garden-audit-policies", handle: checkAuditPolicies,
+			Does: "refuses audit policies that an API server would not start with or that have unknown fields, and references to ConfigMaps " +
+				"that do not exist. Called for ConfigMaps in namespace `garden` that have the key `policy`",
 			Webhook: registration.Webhook{
 				Type: registration.Validating, Name: "audit-policies.operator.gardener.cloud", Path: "/webhooks/audit-policies",
 				Rules: registration.Rules(
 					ruleForGardens(registration.OnWrite()), registration.Rule(onUpdate(), "", registration.Versions("v1"), "configmaps"),
 				),
 				// The selector has an effect on ConfigMaps only: Gardens have no namespace.
-				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, deployable.GardenNamespace)},
 				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy", Expression: mayHavePolicy}},
 				ReviewVersions:  reviewVersions(),
 			},

@@ -1,10 +1,13 @@
 package rollout
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -119,6 +122,38 @@ func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 		"class": "seed", "keepObjects": false, "secretRefs": []any{object{"name": secret.GetName()}},
 	}))
 	g.Expect(resource.GetAnnotations()).To(ContainElement(secret.GetName()))
+}
+
+// The name of the Secret depends on its content. If either changed, every ManagedResource would get a new Secret after an update, so the
+// files are not written by a flag.
+func TestManagedResourcesAreWrittenByteForByte(t *testing.T) {
+	role := &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:a"},
+	}
+	for name, build := range map[string]func() ([]*unstructured.Unstructured, error){
+		"seed":  func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set", role) },
+		"empty": func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set") },
+		"virtual": func() ([]*unstructured.Unstructured, error) {
+			return NewVirtualManagedResource("garden", "set", true, role)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			set, err := build()
+			g.Expect(err).NotTo(HaveOccurred())
+			var written []byte
+			for _, each := range set {
+				text, err := YAML(each)
+				g.Expect(err).NotTo(HaveOccurred())
+				written = append(append(written, "---\n"...), text...)
+			}
+			golden := filepath.Join("testdata", name+".yaml")
+			want, err := os.ReadFile(golden)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(written)).To(Equal(string(want)), golden)
+		})
+	}
 }
 
 func TestKeysOfSecretsHaveNoColons(t *testing.T) {

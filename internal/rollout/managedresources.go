@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -30,22 +29,21 @@ var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedReso
 // NewSeedManagedResource returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
 func NewSeedManagedResource(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
-	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(managedresources.ClassSeed), KeepObjects: ptr.To(false)}
-	return newManagedResource(namespace, name, labels, spec, objects)
+	set := managedresources.NewManagedResource(nil).WithLabels(labels).WithClass(managedresources.ClassSeed).KeepObjects(false)
+	return newManagedResource(namespace, name, set, objects)
 }
 
 // NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With
 // keepObjects, its deletion keeps the objects.
 func NewVirtualManagedResource(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener}
-	spec := resourcesv1alpha1.ManagedResourceSpec{
-		KeepObjects: ptr.To(keepObjects), InjectLabels: map[string]string{managedresources.LabelKeyNoCleanup: "true"},
-	}
-	return newManagedResource(namespace, name, labels, spec, objects)
+	set := managedresources.NewManagedResource(nil).WithLabels(labels).KeepObjects(keepObjects).
+		WithInjectedLabels(map[string]string{managedresources.LabelKeyNoCleanup: "true"})
+	return newManagedResource(namespace, name, set, objects)
 }
 
 func newManagedResource(
-	namespace, name string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec, objects []client.Object,
+	namespace, name string, set *managedresources.ManagedResourceBuilder, objects []client.Object,
 ) ([]*unstructured.Unstructured, error) {
 	contents, err := Unstructured(objects...)
 	if err != nil {
@@ -60,26 +58,18 @@ func newManagedResource(
 		data[keyOf(each)] = text
 	}
 	secret := contentsOf(namespace, name, data)
-	spec.SecretRefs = []corev1.LocalObjectReference{{Name: secret.Name}}
-	managed := &resourcesv1alpha1.ManagedResource{
-		TypeMeta:   metav1.TypeMeta{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: spec,
-	}
-	if err := references.InjectAnnotations(managed); err != nil {
-		return nil, fmt.Errorf("annotate ManagedResource %s: %w", name, err)
+	managed, err := set.WithNamespacedName(namespace, name).WithSecretRef(secret.Name).Build()
+	if err != nil {
+		return nil, fmt.Errorf("build ManagedResource %s: %w", name, err)
 	}
 	return Unstructured(secret, managed)
 }
 
 // contentsOf returns the Secret with the contents of a ManagedResource.
 func contentsOf(namespace, name string, data map[string][]byte) *corev1.Secret {
-	secret := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(name, true)},
-		Type:       corev1.SecretTypeOpaque, Data: data,
-	}
-	references.MakeSecretUnique(secret)
-	return secret
+	_, secret := managedresources.NewSecret(nil).
+		WithNamespacedName(namespace, managedresources.SecretName(name, true)).WithKeyValues(data).Unique()
+	return secret.Build()
 }
 
 // keyOf returns the key of an object in a Secret. Names of roles may have colons, and keys may not.

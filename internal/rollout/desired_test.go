@@ -10,12 +10,22 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 type object = map[string]any
 
 func of(content object) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
+}
+
+// operator returns a cluster with the settings of a program that has a predecessor.
+func operator(c client.WithWatch) Cluster {
+	return Cluster{
+		Client: c, FieldManager: "garden-operator", Predecessor: "gardener-operator",
+		CreatedBy:    Label{Key: "espalier.dev/created-by", Value: "garden-operator"},
+		LimitedKinds: []string{"ClusterRole"},
+	}
 }
 
 func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
@@ -63,20 +73,20 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(forUpdate(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(operator(nil).forUpdate(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
 		})
 	}
 }
 
 func TestCreatedObjectsAreMarked(t *testing.T) {
 	g := NewWithT(t)
-	desired := of(object{"metadata": object{"name": "a"}})
-	g.Expect(forCreation(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
+	c, desired := operator(nil), of(object{"metadata": object{"name": "a"}})
+	g.Expect(c.forCreation(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
 	g.Expect(desired.GetLabels()).To(BeEmpty())
-	g.Expect(IsOurs(forCreation(desired))).To(BeTrue())
+	g.Expect(c.IsOurs(c.forCreation(desired))).To(BeTrue())
 	desired.SetResourceVersion("6")
-	g.Expect(forCreation(desired).GetResourceVersion()).To(BeEmpty())
-	g.Expect(IsOurs(desired)).To(BeFalse())
+	g.Expect(c.forCreation(desired).GetResourceVersion()).To(BeEmpty())
+	g.Expect(c.IsOurs(desired)).To(BeFalse())
 }
 
 func TestAnObjectAlwaysHasTheSameText(t *testing.T) {
@@ -144,8 +154,8 @@ func TestManagedResourcesAreWrittenByteForByte(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			var written []byte
 			for _, each := range set {
-				text, err := YAML(each)
-				g.Expect(err).NotTo(HaveOccurred())
+				text, failure := YAML(each)
+				g.Expect(failure).NotTo(HaveOccurred())
 				written = append(append(written, "---\n"...), text...)
 			}
 			golden := filepath.Join("testdata", name+".yaml")

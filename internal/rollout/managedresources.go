@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -51,9 +50,9 @@ func newManagedResource(
 	}
 	data := map[string][]byte{}
 	for _, each := range contents {
-		text, err := YAML(each)
-		if err != nil {
-			return nil, err
+		text, failure := YAML(each)
+		if failure != nil {
+			return nil, failure
 		}
 		data[keyOf(each)] = text
 	}
@@ -108,17 +107,17 @@ func (c Cluster) DestroyManagedResource(ctx context.Context, timeout time.Durati
 	return c.UntilGone(ctx, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator
+// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the program
 // created it. It returns false if there is no such ManagedResource.
 func (c Cluster) DeleteManagedResource(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
 	if err := c.deleteCollectable(ctx, "Secret", namespace, func(o client.Object) bool {
 		suffix, own := strings.CutPrefix(o.GetName(), prefix)
-		return own && !strings.Contains(suffix, "-") && IsOurs(o)
+		return own && !strings.Contains(suffix, "-") && c.IsOurs(o)
 	}); err != nil {
 		return false, err
 	}
-	return c.Delete(ctx, Identity(ManagedResource, namespace, name), IsOurs)
+	return c.Delete(ctx, Identity(ManagedResource, namespace, name), c.IsOurs)
 }
 
 // AbandonManagedResource does the same as DeleteManagedResource, and removes the finalizer of the resource manager, so that the objects of
@@ -131,7 +130,7 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	live := &resourcesv1alpha1.ManagedResource{}
 	err = c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
 	if err == nil && controllerutil.RemoveFinalizer(live, resourcesv1alpha1.FinalizerName) {
-		err = c.Client.Update(ctx, live, client.FieldOwner(FieldManager))
+		err = c.Client.Update(ctx, live, client.FieldOwner(c.FieldManager))
 	}
 	if err != nil && !IsGone(err) {
 		return fmt.Errorf("abandon ManagedResource %s/%s: %w", namespace, name, err)
@@ -139,16 +138,16 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	return nil
 }
 
-// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the operator created. It
+// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the program created. It
 // changes nothing else in these objects.
 func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
-	ours := client.MatchingLabels{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}
+	ours := client.MatchingLabels{c.CreatedBy.Key: c.CreatedBy.Value}
 	deployments := &unstructured.UnstructuredList{}
 	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
 	managedResources := &resourcesv1alpha1.ManagedResourceList{}
 	for _, each := range []client.ObjectList{deployments, managedResources} {
 		if err := c.Client.List(ctx, each, client.InNamespace(namespace), ours); err != nil && !IsGone(err) {
-			return fmt.Errorf("list objects of the operator: %w", err)
+			return fmt.Errorf("list objects created by %s: %w", c.CreatedBy.Value, err)
 		}
 	}
 	for i := range deployments.Items {
@@ -195,7 +194,7 @@ func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1
 	return c.DeployTyped(ctx, changed)
 }
 
-// DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the operator created, and the
+// DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the program created, and the
 // objects that came there with ManagedResources that no longer exist. When the resource manager is deleted, this replaces its garbage
 // collector.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
@@ -210,7 +209,7 @@ func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	}
 	garbage := func(o client.Object) bool {
 		creator, brought := strings.CutPrefix(o.GetAnnotations()[resourcesv1alpha1.OriginAnnotation], namespace+"/")
-		return IsOurs(o) || brought && !exists[creator]
+		return c.IsOurs(o) || brought && !exists[creator]
 	}
 	for _, kind := range []string{"Secret", "ConfigMap"} {
 		if err := c.deleteCollectable(ctx, kind, namespace, garbage); err != nil {

@@ -372,9 +372,19 @@ func IsGone(err error) bool {
 
 // Find reads an object into a value. It returns nil if the object does not exist, or if its kind is not served.
 func Find[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
+	found, err := FindServed(ctx, c, namespace, name, into)
+	if meta.IsNoMatchError(err) {
+		var none T
+		return none, nil
+	}
+	return found, err
+}
+
+// FindServed does the same as Find, but fails if the kind of the object is not served.
+func FindServed[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
 	var none T
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
-	if IsGone(err) {
+	if apierrors.IsNotFound(err) {
 		return none, nil
 	}
 	if err != nil {

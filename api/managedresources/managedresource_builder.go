@@ -15,13 +15,14 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// ManagedResourceBuilder describes a ManagedResource and creates or updates it in the cluster.
+// ManagedResourceBuilder describes a ManagedResource. It returns the ManagedResource, or creates or updates it in the cluster.
 type ManagedResourceBuilder struct {
 	client client.Client
 	mr     resourcesv1alpha1.ManagedResource
 }
 
-// NewManagedResource returns a builder that writes with c, whose scheme must know ManagedResources.
+// NewManagedResource returns a builder that writes with c, whose scheme must know ManagedResources. If only Build is called, c may be
+// nil.
 func NewManagedResource(c client.Client) *ManagedResourceBuilder {
 	// The API server rejects null instead of a list, so the list must not be nil.
 	spec := resourcesv1alpha1.ManagedResourceSpec{SecretRefs: []corev1.LocalObjectReference{}}
@@ -104,6 +105,13 @@ func (b *ManagedResourceBuilder) WithEquivalences(equivalences [][]metav1.GroupK
 	return b
 }
 
+// Build returns the ManagedResource that Reconcile creates, with its apiVersion and kind. It makes no request.
+func (b *ManagedResourceBuilder) Build() (*resourcesv1alpha1.ManagedResource, error) {
+	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: b.mr.Namespace, Name: b.mr.Name}}
+	mr.SetGroupVersionKind(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"))
+	return b.mergedInto(mr)
+}
+
 // Reconcile creates the ManagedResource, or updates it if it exists and differs. On an update, it adds labels and annotations to the
 // existing ones, and replaces the whole spec. It always annotates the ManagedResource with the Secrets that the spec refers to, so that the
 // garbage collector keeps them. Before an update, it labels the Secrets that the old spec refers to, so that the garbage collector removes
@@ -121,13 +129,12 @@ func (b *ManagedResourceBuilder) Reconcile(ctx context.Context) error {
 }
 
 func (b *ManagedResourceBuilder) create(ctx context.Context) error {
-	bare := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: b.mr.Namespace, Name: b.mr.Name}}
-	created, err := b.mergedInto(bare)
+	created, err := b.Build()
 	if err != nil {
 		return err
 	}
 	if err := b.client.Create(ctx, created); err != nil {
-		return fmt.Errorf("create managed resource %s: %w", client.ObjectKeyFromObject(bare), err)
+		return fmt.Errorf("create managed resource %s: %w", client.ObjectKeyFromObject(&b.mr), err)
 	}
 	return nil
 }

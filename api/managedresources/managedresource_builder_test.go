@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -19,7 +20,7 @@ const (
 	refS3 = "reference.resources.gardener.cloud/secret-41242b9f"
 )
 
-func builderWithEverything(c *cluster) *managedresources.ManagedResourceBuilder {
+func builderWithEverything(c client.Client) *managedresources.ManagedResourceBuilder {
 	return managedresources.NewManagedResource(c).
 		WithNamespacedName("ns", "mr").
 		WithLabels(map[string]string{"l": "new"}).
@@ -46,6 +47,17 @@ func specWithEverything() resourcesv1alpha1.ManagedResourceSpec {
 		Equivalences:                 [][]metav1.GroupKind{{{Group: "apps", Kind: "A"}, {Group: "extensions", Kind: "A"}}},
 		DeletePersistentVolumeClaims: new(true),
 	}
+}
+
+func TestBuiltManagedResourceIsTheCreatedOne(t *testing.T) {
+	g := NewWithT(t)
+	built, err := builderWithEverything(nil).Build()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(built.GroupVersionKind()).To(Equal(resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")))
+	c := newCluster(t)
+	g.Expect(builderWithEverything(c).Reconcile(t.Context())).To(Succeed())
+	built.TypeMeta = metav1.TypeMeta{}
+	g.Expect(c.managedResources(t)).To(BeComparableTo(map[string]resourcesv1alpha1.ManagedResource{"ns/mr": *built}))
 }
 
 func TestManagedResourceBuilderCreates(t *testing.T) {

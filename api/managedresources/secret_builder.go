@@ -15,13 +15,13 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// SecretBuilder describes a Secret that a ManagedResource refers to, and creates or updates it in the cluster.
+// SecretBuilder describes a Secret that a ManagedResource refers to. It returns the Secret, or creates or updates it in the cluster.
 type SecretBuilder struct {
 	client client.Client
 	secret corev1.Secret
 }
 
-// NewSecret returns a builder that writes with c.
+// NewSecret returns a builder that writes with c. If only Build is called, c may be nil.
 func NewSecret(c client.Client) *SecretBuilder {
 	return &SecretBuilder{client: c, secret: corev1.Secret{Type: corev1.SecretTypeOpaque}}
 }
@@ -66,6 +66,13 @@ func (b *SecretBuilder) WithAnnotations(annotations map[string]string) *SecretBu
 func (b *SecretBuilder) Unique() (string, *SecretBuilder) {
 	references.MakeSecretUnique(&b.secret)
 	return b.secret.Name, b
+}
+
+// Build returns the Secret, with its apiVersion and kind. It makes no request.
+func (b *SecretBuilder) Build() *corev1.Secret {
+	secret := b.secret.DeepCopy()
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret
 }
 
 // Reconcile creates the Secret, or updates it if it exists and differs: it replaces labels and annotations, and sets type, data and

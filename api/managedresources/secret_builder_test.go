@@ -22,6 +22,17 @@ func dataSecret(name string, labels map[string]string, immutable *bool) corev1.S
 	}
 }
 
+func TestBuiltSecretIsIndependentOfItsBuilder(t *testing.T) {
+	g := NewWithT(t)
+	name, b := managedresources.NewSecret(nil).WithNamespacedName("ns", "s").WithKeyValues(map[string][]byte{"k": []byte("data")}).Unique()
+	want := dataSecret(name, collectable, new(true))
+	want.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	built := b.Build()
+	g.Expect(*built).To(BeComparableTo(want))
+	built.Data["k"][0] = 'x'
+	g.Expect(*b.Build()).To(BeComparableTo(want))
+}
+
 func TestSecretBuilderCreates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		build func(*managedresources.SecretBuilder) *managedresources.SecretBuilder

@@ -23,19 +23,19 @@ func TestOnlyTheObjectThatWasCheckedIsDeleted(t *testing.T) {
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "s", UID: "u1"},
 	}
-	markAsOurs(secret)
 	var required *types.UID
-	c := Cluster{Client: interceptor.NewClient(fake.NewClientBuilder().WithObjects(secret).Build(), interceptor.Funcs{Delete: func(
+	operator(nil).markAsOurs(secret)
+	c := operator(interceptor.NewClient(fake.NewClientBuilder().WithObjects(secret).Build(), interceptor.Funcs{Delete: func(
 		_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption,
 	) error {
 		asked := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
 		g.Expect(asked).NotTo(BeNil())
 		required = asked.UID
 		return nil
-	}})}
+	}}))
 	objects, err := Unstructured(secret)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(c.Delete(t.Context(), objects[0], IsOurs)).To(BeTrue())
+	g.Expect(c.Delete(t.Context(), objects[0], c.IsOurs)).To(BeTrue())
 	g.Expect(required).To(HaveValue(Equal(types.UID("u1"))))
 }
 
@@ -47,13 +47,13 @@ func TestDeletionOfASetKeepsSecretsOfOthers(t *testing.T) {
 		}}
 	}
 	ours, ofOthers, ofOtherSet := named("managedresource-set-1234"), named("managedresource-set-5678"), named("managedresource-set-b-1234")
-	markAsOurs(ours)
-	markAsOurs(ofOtherSet)
+	operator(nil).markAsOurs(ours)
+	operator(nil).markAsOurs(ofOtherSet)
 	scheme := runtime.NewScheme()
 	g.Expect(corev1.AddToScheme(scheme)).To(Succeed())
 	g.Expect(resourcesv1alpha1.AddToScheme(scheme)).To(Succeed())
 	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(ours, ofOthers, ofOtherSet).Build()
-	g.Expect(Cluster{Client: live}.DeleteManagedResource(t.Context(), "garden", "set")).To(BeFalse(), "there is no ManagedResource")
+	g.Expect(operator(live).DeleteManagedResource(t.Context(), "garden", "set")).To(BeFalse(), "there is no ManagedResource")
 	exists := func(o client.Object) bool {
 		err := live.Get(t.Context(), client.ObjectKeyFromObject(o), &corev1.Secret{})
 		g.Expect(client.IgnoreNotFound(err)).To(Succeed())

@@ -10,14 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 )
-
-// predecessor is the field manager of Gardener's own operator, whose objects the operator takes over.
-const predecessor = "gardener-operator"
 
 // Unstructured returns typed objects, which must have their apiVersion and kind, in the form in which they are written.
 func Unstructured(objects ...client.Object) ([]*unstructured.Unstructured, error) {
@@ -45,19 +41,19 @@ func YAML(o *unstructured.Unstructured) ([]byte, error) {
 	return text, nil
 }
 
-// forCreation returns the object to create: the desired object with the label of objects that this operator creates.
-func forCreation(desired *unstructured.Unstructured) *unstructured.Unstructured {
+// forCreation returns the object to create: the desired object with the label of objects that this program creates.
+func (c Cluster) forCreation(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := desired.DeepCopy()
 	o.SetResourceVersion("")
-	markAsOurs(o)
+	c.markAsOurs(o)
 	return o
 }
 
 // forUpdate returns a copy of the live object with the changes that make it the desired object. It adds labels and annotations to the
 // existing ones, replaces the other fields that the desired object sets, and keeps the rest. It removes annotations for references that the
-// desired object does not have, because the garbage collector would keep the objects that they name. An object that Gardener's own operator
-// wrote gets the label of objects that this operator created.
-func forUpdate(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
+// desired object does not have, because the garbage collector would keep the objects that they name. An object that the
+// predecessor wrote gets the label of objects that this program created.
+func (c Cluster) forUpdate(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	for field, value := range desired.DeepCopy().Object {
 		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
@@ -69,8 +65,8 @@ func forUpdate(live, desired *unstructured.Unstructured) *unstructured.Unstructu
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, resourcesv1alpha1.ReferencePrefix) })
 	o.SetAnnotations(overlaid(annotations, desired.GetAnnotations()))
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == predecessor {
-			markAsOurs(o)
+		if c.Predecessor != "" && entry.Manager == c.Predecessor {
+			c.markAsOurs(o)
 		}
 	}
 	if version := desired.GetResourceVersion(); version != "" {
@@ -87,13 +83,14 @@ func overlaid(base, top map[string]string) map[string]string {
 	return base
 }
 
-func markAsOurs(o client.Object) {
-	o.SetLabels(overlaid(o.GetLabels(), map[string]string{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}))
+func (c Cluster) markAsOurs(o client.Object) {
+	o.SetLabels(overlaid(o.GetLabels(), map[string]string{c.CreatedBy.Key: c.CreatedBy.Value}))
 }
 
-// IsOurs reports whether the operator created an object, so that it may delete it.
-func IsOurs(o client.Object) bool {
-	return o.GetLabels()[operatorv1alpha1.LabelCreatedBy] == operatorv1alpha1.CreatedByOperator
+// IsOurs reports whether the program created an object, so that it may delete it.
+func (c Cluster) IsOurs(o client.Object) bool {
+	value, marked := o.GetLabels()[c.CreatedBy.Key]
+	return marked && value == c.CreatedBy.Value
 }
 
 // refersTo reports whether an object refers to an immutable Secret or ConfigMap, so that the garbage collector keeps it.

@@ -1,18 +1,31 @@
 package rollout
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 type object = map[string]any
 
 func of(content object) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
+}
+
+// operator returns a cluster with the settings of a program that has a predecessor.
+func operator(c client.WithWatch) Cluster {
+	return Cluster{
+		Client: c, FieldManager: "garden-operator", Predecessor: "gardener-operator",
+		CreatedBy:    Label{Key: "espalier.dev/created-by", Value: "garden-operator"},
+		LimitedKinds: []string{"ClusterRole"},
+	}
 }
 
 func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
@@ -60,20 +73,20 @@ func TestUpdateKeepsWhatOthersAdded(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(forUpdate(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(operator(nil).forUpdate(of(tc.live), of(tc.desired)).Object).To(BeComparableTo(tc.want))
 		})
 	}
 }
 
 func TestCreatedObjectsAreMarked(t *testing.T) {
 	g := NewWithT(t)
-	desired := of(object{"metadata": object{"name": "a"}})
-	g.Expect(forCreation(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
+	c, desired := operator(nil), of(object{"metadata": object{"name": "a"}})
+	g.Expect(c.forCreation(desired).GetLabels()).To(Equal(map[string]string{"espalier.dev/created-by": "garden-operator"}))
 	g.Expect(desired.GetLabels()).To(BeEmpty())
-	g.Expect(IsOurs(forCreation(desired))).To(BeTrue())
+	g.Expect(c.IsOurs(c.forCreation(desired))).To(BeTrue())
 	desired.SetResourceVersion("6")
-	g.Expect(forCreation(desired).GetResourceVersion()).To(BeEmpty())
-	g.Expect(IsOurs(desired)).To(BeFalse())
+	g.Expect(c.forCreation(desired).GetResourceVersion()).To(BeEmpty())
+	g.Expect(c.IsOurs(desired)).To(BeFalse())
 }
 
 func TestAnObjectAlwaysHasTheSameText(t *testing.T) {
@@ -119,6 +132,38 @@ func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 		"class": "seed", "keepObjects": false, "secretRefs": []any{object{"name": secret.GetName()}},
 	}))
 	g.Expect(resource.GetAnnotations()).To(ContainElement(secret.GetName()))
+}
+
+// The name of the Secret depends on its content. If either changed, every ManagedResource would get a new Secret after an update, so the
+// files are not written by a flag.
+func TestManagedResourcesAreWrittenByteForByte(t *testing.T) {
+	role := &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:a"},
+	}
+	for name, build := range map[string]func() ([]*unstructured.Unstructured, error){
+		"seed":  func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set", role) },
+		"empty": func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set") },
+		"virtual": func() ([]*unstructured.Unstructured, error) {
+			return NewVirtualManagedResource("garden", "set", true, role)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			set, err := build()
+			g.Expect(err).NotTo(HaveOccurred())
+			var written []byte
+			for _, each := range set {
+				text, failure := YAML(each)
+				g.Expect(failure).NotTo(HaveOccurred())
+				written = append(append(written, "---\n"...), text...)
+			}
+			golden := filepath.Join("testdata", name+".yaml")
+			want, err := os.ReadFile(golden)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(written)).To(Equal(string(want)), golden)
+		})
+	}
 }
 
 func TestKeysOfSecretsHaveNoColons(t *testing.T) {

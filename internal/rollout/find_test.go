@@ -16,15 +16,15 @@ import (
 )
 
 func TestFindReturnsNilWithoutAnObject(t *testing.T) {
-	failing := errors.New("no answer")
+	failing, notServed := errors.New("no answer"), &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Secret"}}
 	for sentence, tc := range map[string]struct {
-		answer, want error
-		found        bool
+		answer, want, wantServed error
+		found                    bool
 	}{
 		"the object exists":              {found: true},
 		"the object does not exist":      {answer: apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "a")},
-		"its kind is not served":         {answer: &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Secret"}}},
-		"the API server does not answer": {answer: failing, want: failing},
+		"its kind is not served":         {answer: notServed, wantServed: notServed},
+		"the API server does not answer": {answer: failing, want: failing, wantServed: failing},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
@@ -34,17 +34,22 @@ func TestFindReturnsNilWithoutAnObject(t *testing.T) {
 				o.SetName(key.Name)
 				return tc.answer
 			}})
+			check := func(secret *corev1.Secret, err, want error) {
+				if want != nil {
+					g.Expect(err).To(MatchError(want))
+					g.Expect(err).To(MatchError(HavePrefix("read *v1.Secret garden/a: ")))
+				} else {
+					g.Expect(err).NotTo(HaveOccurred())
+				}
+				g.Expect(secret != nil).To(Equal(tc.found))
+				if tc.found {
+					g.Expect(secret.Name).To(Equal("a"))
+				}
+			}
 			secret, err := Find(t.Context(), c, "garden", "a", &corev1.Secret{})
-			if tc.want != nil {
-				g.Expect(err).To(MatchError(tc.want))
-				g.Expect(err).To(MatchError(HavePrefix("read *v1.Secret garden/a: ")))
-			} else {
-				g.Expect(err).NotTo(HaveOccurred())
-			}
-			g.Expect(secret != nil).To(Equal(tc.found))
-			if tc.found {
-				g.Expect(secret.Name).To(Equal("a"))
-			}
+			check(secret, err, tc.want)
+			secret, err = FindServed(t.Context(), c, "garden", "a", &corev1.Secret{})
+			check(secret, err, tc.wantServed)
 		})
 	}
 }

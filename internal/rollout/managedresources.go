@@ -14,12 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
@@ -30,22 +28,21 @@ var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedReso
 // NewSeedManagedResource returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
 func NewSeedManagedResource(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
-	spec := resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To(managedresources.ClassSeed), KeepObjects: ptr.To(false)}
-	return newManagedResource(namespace, name, labels, spec, objects)
+	set := managedresources.NewManagedResource(nil).WithLabels(labels).WithClass(managedresources.ClassSeed).KeepObjects(false)
+	return newManagedResource(namespace, name, set, objects)
 }
 
 // NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With
 // keepObjects, its deletion keeps the objects.
 func NewVirtualManagedResource(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
 	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener}
-	spec := resourcesv1alpha1.ManagedResourceSpec{
-		KeepObjects: ptr.To(keepObjects), InjectLabels: map[string]string{managedresources.LabelKeyNoCleanup: "true"},
-	}
-	return newManagedResource(namespace, name, labels, spec, objects)
+	set := managedresources.NewManagedResource(nil).WithLabels(labels).KeepObjects(keepObjects).
+		WithInjectedLabels(map[string]string{managedresources.LabelKeyNoCleanup: "true"})
+	return newManagedResource(namespace, name, set, objects)
 }
 
 func newManagedResource(
-	namespace, name string, labels map[string]string, spec resourcesv1alpha1.ManagedResourceSpec, objects []client.Object,
+	namespace, name string, set *managedresources.ManagedResourceBuilder, objects []client.Object,
 ) ([]*unstructured.Unstructured, error) {
 	contents, err := Unstructured(objects...)
 	if err != nil {
@@ -53,33 +50,25 @@ func newManagedResource(
 	}
 	data := map[string][]byte{}
 	for _, each := range contents {
-		text, err := YAML(each)
-		if err != nil {
-			return nil, err
+		text, failure := YAML(each)
+		if failure != nil {
+			return nil, failure
 		}
 		data[keyOf(each)] = text
 	}
 	secret := contentsOf(namespace, name, data)
-	spec.SecretRefs = []corev1.LocalObjectReference{{Name: secret.Name}}
-	managed := &resourcesv1alpha1.ManagedResource{
-		TypeMeta:   metav1.TypeMeta{APIVersion: resourcesv1alpha1.SchemeGroupVersion.String(), Kind: "ManagedResource"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: spec,
-	}
-	if err := references.InjectAnnotations(managed); err != nil {
-		return nil, fmt.Errorf("annotate ManagedResource %s: %w", name, err)
+	managed, err := set.WithNamespacedName(namespace, name).WithSecretRef(secret.Name).Build()
+	if err != nil {
+		return nil, fmt.Errorf("build ManagedResource %s: %w", name, err)
 	}
 	return Unstructured(secret, managed)
 }
 
 // contentsOf returns the Secret with the contents of a ManagedResource.
 func contentsOf(namespace, name string, data map[string][]byte) *corev1.Secret {
-	secret := &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: managedresources.SecretName(name, true)},
-		Type:       corev1.SecretTypeOpaque, Data: data,
-	}
-	references.MakeSecretUnique(secret)
-	return secret
+	_, secret := managedresources.NewSecret(nil).
+		WithNamespacedName(namespace, managedresources.SecretName(name, true)).WithKeyValues(data).Unique()
+	return secret.Build()
 }
 
 // keyOf returns the key of an object in a Secret. Names of roles may have colons, and keys may not.
@@ -118,17 +107,17 @@ func (c Cluster) DestroyManagedResource(ctx context.Context, timeout time.Durati
 	return c.UntilGone(ctx, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the operator
+// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the program
 // created it. It returns false if there is no such ManagedResource.
 func (c Cluster) DeleteManagedResource(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
 	if err := c.deleteCollectable(ctx, "Secret", namespace, func(o client.Object) bool {
 		suffix, own := strings.CutPrefix(o.GetName(), prefix)
-		return own && !strings.Contains(suffix, "-") && IsOurs(o)
+		return own && !strings.Contains(suffix, "-") && c.IsOurs(o)
 	}); err != nil {
 		return false, err
 	}
-	return c.Delete(ctx, Identity(ManagedResource, namespace, name), IsOurs)
+	return c.Delete(ctx, Identity(ManagedResource, namespace, name), c.IsOurs)
 }
 
 // AbandonManagedResource does the same as DeleteManagedResource, and removes the finalizer of the resource manager, so that the objects of
@@ -141,7 +130,7 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	live := &resourcesv1alpha1.ManagedResource{}
 	err = c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
 	if err == nil && controllerutil.RemoveFinalizer(live, resourcesv1alpha1.FinalizerName) {
-		err = c.Client.Update(ctx, live, client.FieldOwner(FieldManager))
+		err = c.Client.Update(ctx, live, client.FieldOwner(c.FieldManager))
 	}
 	if err != nil && !IsGone(err) {
 		return fmt.Errorf("abandon ManagedResource %s/%s: %w", namespace, name, err)
@@ -149,16 +138,16 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	return nil
 }
 
-// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the operator created. It
+// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the program created. It
 // changes nothing else in these objects.
 func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
-	ours := client.MatchingLabels{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator}
+	ours := client.MatchingLabels{c.CreatedBy.Key: c.CreatedBy.Value}
 	deployments := &unstructured.UnstructuredList{}
 	deployments.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DeploymentList"))
 	managedResources := &resourcesv1alpha1.ManagedResourceList{}
 	for _, each := range []client.ObjectList{deployments, managedResources} {
 		if err := c.Client.List(ctx, each, client.InNamespace(namespace), ours); err != nil && !IsGone(err) {
-			return fmt.Errorf("list objects of the operator: %w", err)
+			return fmt.Errorf("list objects created by %s: %w", c.CreatedBy.Value, err)
 		}
 	}
 	for i := range deployments.Items {
@@ -205,7 +194,7 @@ func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1
 	return c.DeployTyped(ctx, changed)
 }
 
-// DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the operator created, and the
+// DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the program created, and the
 // objects that came there with ManagedResources that no longer exist. When the resource manager is deleted, this replaces its garbage
 // collector.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
@@ -220,7 +209,7 @@ func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	}
 	garbage := func(o client.Object) bool {
 		creator, brought := strings.CutPrefix(o.GetAnnotations()[resourcesv1alpha1.OriginAnnotation], namespace+"/")
-		return IsOurs(o) || brought && !exists[creator]
+		return c.IsOurs(o) || brought && !exists[creator]
 	}
 	for _, kind := range []string{"Secret", "ConfigMap"} {
 		if err := c.deleteCollectable(ctx, kind, namespace, garbage); err != nil {

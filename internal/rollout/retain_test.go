@@ -51,14 +51,14 @@ func TestSecretThatReturnsToAFormerContentIsNotCollected(t *testing.T) {
 				return c.Delete(ctx, unused, client.Preconditions{UID: &unused.UID, ResourceVersion: &unused.ResourceVersion})
 			}
 			live := fake.NewClientBuilder().Build()
-			c := Cluster{Client: interceptor.NewClient(live, interceptor.Funcs{Update: func(
+			c := operator(interceptor.NewClient(live, interceptor.Funcs{Update: func(
 				ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption,
 			) error {
 				if o.GetObjectKind().GroupVersionKind().Kind == collectsBefore {
 					g.Expect(collect(ctx, live)).To(Succeed())
 				}
 				return c.Update(ctx, o, options...)
-			}})}
+			}}))
 			former, formerDeployment := configured(t, "former")
 			g.Expect(c.DeployTyped(t.Context(), former, formerDeployment)).To(Succeed())
 			latter, latterDeployment := configured(t, "latter")
@@ -76,7 +76,7 @@ func TestSecretThatReturnsToAFormerContentIsNotCollected(t *testing.T) {
 func TestObjectsThatAreReferredToAlreadyAreNotWritten(t *testing.T) {
 	g := NewWithT(t)
 	live := fake.NewClientBuilder().Build()
-	c := Cluster{Client: live}
+	c := operator(live)
 	secret, deployment := configured(t, "content")
 	g.Expect(c.DeployTyped(t.Context(), secret, deployment)).To(Succeed())
 	before, after := &corev1.Secret{}, &corev1.Secret{}

@@ -1,6 +1,6 @@
-// Package rollout deploys lists of objects into the runtime cluster, waits for them, and destroys them.
+// Package rollout deploys lists of objects into a cluster, waits for them, and destroys them.
 //
-// It reads and writes live. An object is written only if that changes something. Objects that the operator creates get a label, and only
+// It reads and writes live. An object is written only if that changes something. Objects that a program creates get its label, and only
 // objects with that label are destroyed. A wait is a watch of metadata, which is opened only if the first check fails.
 package rollout
 
@@ -29,9 +29,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
-// FieldManager is the field manager of all writes by this package.
-const FieldManager = "garden-operator"
-
 const (
 	// reopenPause is the pause before a watch that has ended is opened again.
 	reopenPause = time.Second
@@ -40,15 +37,27 @@ const (
 	druidGroup        = "druid.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
 	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy has retained: see Deploy. Its value is the kind and the
-	// version of the object that began to refer to it again. The operator sets it to change the Secret or ConfigMap, and nothing reads it.
+	// version of the object that began to refer to it again. Deploy sets it to change the Secret or ConfigMap, and nothing reads it.
 	retainedBy = "espalier.dev/retained-by"
 )
 
-// Cluster is the runtime cluster.
+// Cluster is a cluster into which a program deploys objects. All fields are required unless they say otherwise.
 type Cluster struct {
 	// Client reads and writes live.
 	Client client.WithWatch
+	// FieldManager is the field manager of all writes.
+	FieldManager string
+	// CreatedBy is the label that objects get when the program creates them.
+	CreatedBy Label
+	// Predecessor is the field manager of another program, whose objects this program takes over: an update gives them the label
+	// CreatedBy. Empty: none.
+	Predecessor string
+	// LimitedKinds are the kinds of which the program may create only the objects that its roles name. Nil: none.
+	LimitedKinds []string
 }
+
+// Label is a label of objects.
+type Label struct{ Key, Value string }
 
 // Deploy creates and updates objects in their order. An object with a resource version was made from the live object of that version; if
 // the live object has changed meanwhile, the API server refuses the update with a conflict.
@@ -116,29 +125,26 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err = c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		after = forCreation(desired)
+		after = c.forCreation(desired)
 		return nil, after, c.create(ctx, after)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := forUpdate(live, desired)
+	wanted := c.forUpdate(live, desired)
 	if len(merge.Differences(live, wanted)) == 0 {
 		return live, nil, nil
 	}
-	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(FieldManager))
+	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(c.FieldManager))
 }
-
-// limitedKinds are the kinds of which the operator may create only the objects that its roles name.
-var limitedKinds = []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
 
 // create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
 // has created the object in the meantime, create fails only if the client has set fields to other values; the error is a conflict.
 func (c Cluster) create(ctx context.Context, o *unstructured.Unstructured) error {
-	if slices.Contains(limitedKinds, o.GetKind()) {
-		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(FieldManager))
+	if slices.Contains(c.LimitedKinds, o.GetKind()) {
+		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(c.FieldManager))
 	}
-	return c.Client.Create(ctx, o, client.FieldOwner(FieldManager))
+	return c.Client.Create(ctx, o, client.FieldOwner(c.FieldManager))
 }
 
 func describe(o client.Object) string {
@@ -175,7 +181,7 @@ func (c Cluster) ensureHealthy(ctx context.Context, desired *unstructured.Unstru
 	live.SetGroupVersionKind(desired.GroupVersionKind())
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(desired), live)
 	if apierrors.IsNotFound(err) {
-		live = forCreation(desired)
+		live = c.forCreation(desired)
 		err = c.create(ctx, live)
 	}
 	if err != nil {
@@ -250,11 +256,11 @@ func drain[T any](ctx context.Context, events <-chan T, notify func()) {
 	}
 }
 
-// Destroy deletes the given objects in their order, and then waits until they are gone. It skips objects that the operator did not create.
+// Destroy deletes the given objects in their order, and then waits until they are gone. It skips objects that the program did not create.
 func (c Cluster) Destroy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	var deleted []*unstructured.Unstructured
 	for _, each := range objects {
-		requested, err := c.Delete(ctx, each, IsOurs)
+		requested, err := c.Delete(ctx, each, c.IsOurs)
 		if err != nil {
 			return err
 		}
@@ -345,7 +351,8 @@ func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, ann
 	if err != nil {
 		return fmt.Errorf("encode annotations: %w", err)
 	}
-	if err := c.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager)); err != nil {
+	err = c.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(c.FieldManager))
+	if err != nil {
 		return fmt.Errorf("annotate %s: %w", describe(o), err)
 	}
 	return nil
@@ -365,9 +372,19 @@ func IsGone(err error) bool {
 
 // Find reads an object into a value. It returns nil if the object does not exist, or if its kind is not served.
 func Find[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
+	found, err := FindServed(ctx, c, namespace, name, into)
+	if meta.IsNoMatchError(err) {
+		var none T
+		return none, nil
+	}
+	return found, err
+}
+
+// FindServed does the same as Find, but fails if the kind of the object is not served.
+func FindServed[T client.Object](ctx context.Context, c client.Reader, namespace, name string, into T) (T, error) {
 	var none T
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
-	if IsGone(err) {
+	if apierrors.IsNotFound(err) {
 		return none, nil
 	}
 	if err != nil {
@@ -427,7 +444,7 @@ func (c Cluster) CheckUnused(ctx context.Context, definition *unstructured.Unstr
 // Unconditionally is the condition that all objects satisfy.
 func Unconditionally(client.Object) bool { return true }
 
-// HasOwn reports whether an object exists and the operator created it.
+// HasOwn reports whether an object exists and the program created it.
 func (c Cluster) HasOwn(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
 	live := MetadataOf(o)
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live); err != nil {
@@ -436,5 +453,5 @@ func (c Cluster) HasOwn(ctx context.Context, o *unstructured.Unstructured) (bool
 		}
 		return false, fmt.Errorf("read %s: %w", describe(o), err)
 	}
-	return IsOurs(live), nil
+	return c.IsOurs(live), nil
 }

@@ -233,7 +233,7 @@ func (i Installer) DestroyDefinitions(ctx context.Context, row component.Compone
 	}
 	var deleted []*unstructured.Unstructured
 	for _, each := range wanted {
-		requested, err := i.Cluster.DeleteDefinition(ctx, each, rollout.IsOurs, !crds.IsDerived(each.GetName()))
+		requested, err := i.Cluster.DeleteDefinition(ctx, each, i.Cluster.IsOurs, !crds.IsDerived(each.GetName()))
 		if errors.Is(err, rollout.ErrInUse) {
 			log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
 			i.DefinitionKept(err)

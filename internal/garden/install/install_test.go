@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
@@ -27,6 +26,9 @@ import (
 const namespace = "garden"
 
 // installer returns an Installer for a cluster with these objects, and the names of the objects that it deletes.
+// created is the label of the objects that the operator created.
+var created = rollout.Label{Key: "created-by", Value: "operator"}
+
 func installer(t *testing.T, objects ...client.Object) (of install.Installer, deleted *[]string) {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -39,8 +41,9 @@ func installer(t *testing.T, objects ...client.Object) (of install.Installer, de
 		},
 	}).Build()
 	return install.Installer{
-		Cluster: rollout.Cluster{Client: cluster}, Values: values.Values{Operator: values.Operator{Namespace: namespace}},
-		WayOut: func(_ context.Context, err error) error { return err },
+		Cluster: rollout.Cluster{Client: cluster, FieldManager: "operator", CreatedBy: created},
+		Values:  values.Values{Operator: values.Operator{Namespace: namespace}},
+		WayOut:  func(_ context.Context, err error) error { return err },
 	}, deleted
 }
 
@@ -48,7 +51,7 @@ func installer(t *testing.T, objects ...client.Object) (of install.Installer, de
 func ours(o client.Object, name string) client.Object {
 	o.SetNamespace(namespace)
 	o.SetName(name)
-	o.SetLabels(map[string]string{operatorv1alpha1.LabelCreatedBy: operatorv1alpha1.CreatedByOperator})
+	o.SetLabels(map[string]string{created.Key: created.Value})
 	return o
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
-	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -30,7 +29,7 @@ import (
 const secretsIdentity = "gardener-operator"
 
 // secretWriters are the field managers that have written Secrets of a Garden: this operator, its earlier releases, and Gardener's operator.
-var secretWriters = []string{rollout.FieldManager, "espalier-garden-operator", "gardener-operator"}
+var secretWriters = []string{fieldManager, "espalier-garden-operator", "gardener-operator"}
 
 func (r *Reconciler) secretsManager(
 	ctx context.Context, garden *operatorv1alpha1.Garden, clocks *clockFault,

@@ -23,6 +23,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
+// fieldManager is the field manager of the writes of the operator.
+const fieldManager = "garden-operator"
+
 // operate reconciles or deletes the Garden after the start of the operation was recorded.
 func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error) {
 	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
@@ -148,7 +151,14 @@ func (r *Reconciler) run(
 	return tasksOf(last), err
 }
 
-func (r *Reconciler) cluster() rollout.Cluster { return rollout.Cluster{Client: r.Client} }
+// cluster returns the runtime cluster. The operator takes over the objects of Gardener's own operator.
+func (r *Reconciler) cluster() rollout.Cluster {
+	return rollout.Cluster{
+		Client: r.Client, FieldManager: fieldManager, Predecessor: "gardener-operator",
+		CreatedBy:    rollout.Label{Key: operatorv1alpha1.LabelCreatedBy, Value: operatorv1alpha1.CreatedByOperator},
+		LimitedKinds: []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"},
+	}
+}
 
 // platform returns the components of the runtime cluster.
 func (r *Reconciler) platform(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *runtime.Platform {

@@ -63,10 +63,11 @@ import (
 // +kubebuilder:rbac:groups=security.istio.io,resources=authorizationpolicies;peerauthentications;requestauthentications,verbs=list
 // +kubebuilder:rbac:groups=telemetry.istio.io,resources=telemetries,verbs=list
 // +kubebuilder:rbac:groups=extensions.istio.io,resources=wasmplugins,verbs=list
-// The garden namespace and the namespace of istiod are prepared. They exist, because Roles of the operator are in them. The namespace of
-// the gateway is created and deleted.
+// The garden namespace and the namespace of istiod are prepared. They exist, because Roles of the operator are in them. When the Garden is
+// deleted, an annotation of the garden namespace is removed. The namespace of the gateway is created and deleted.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden;istio-system,verbs=get;update
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=virtual-garden-istio-ingress,verbs=get;watch;update;delete
 // Credentials, and the content of ManagedResources, are Secrets. Any ManagedResource of the cluster can keep the Garden from being deleted.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete;update,namespace=garden,roleName=espalier-garden-operator-garden

@@ -35,11 +35,8 @@ func (p *Platform) ForgetNetworks(ctx context.Context) error {
 	if err != nil || live == nil || live.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
 		return err
 	}
-	delete(live.Annotations, operatorv1alpha1.AnnotationRuntimeNetworks)
-	if err := p.Cluster.Client.Update(ctx, live, client.FieldOwner(rollout.FieldManager)); err != nil {
-		return fmt.Errorf("remove annotation %s of Namespace %s: %w", operatorv1alpha1.AnnotationRuntimeNetworks, live.Name, err)
-	}
-	return nil
+	namespace := rollout.Identity(corev1.SchemeGroupVersion.WithKind("Namespace"), "", p.Values.Namespace)
+	return p.Cluster.Annotate(ctx, namespace, map[string]any{operatorv1alpha1.AnnotationRuntimeNetworks: nil})
 }
 
 // destroySecrets deletes the Secrets of the manager of secrets, and immutable Secrets and ConfigMaps that no garbage collector deletes any

@@ -7,7 +7,6 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,17 +92,9 @@ func (p *Platform) rollOutPeerAuthority(
 	return p.readEtcd(ctx, role)
 }
 
-// readEtcd returns nil if there is no Etcd.
+// readEtcd returns nil if there is no Etcd. It fails if Etcds are not served, so that no task concludes that there is no data.
 func (p *Platform) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
-	live := &druidcorev1alpha1.Etcd{}
-	err := p.Cluster.Client.Get(ctx, client.ObjectKey{Namespace: p.Values.Namespace, Name: role.Name()}, live)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read Etcd %s: %w", role.Name(), err)
-	}
-	return live, nil
+	return rollout.FindServed(ctx, p.Cluster.Client, p.Values.Namespace, role.Name(), &druidcorev1alpha1.Etcd{})
 }
 
 // etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.

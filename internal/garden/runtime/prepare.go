@@ -159,13 +159,9 @@ func (p *Platform) generateKubeconfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	garden := p.Garden.DeepCopy()
-	if garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] == secret.Name {
+	if p.Garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig] == secret.Name {
 		return nil
 	}
-	metav1.SetMetaDataAnnotation(&garden.ObjectMeta, operatorv1alpha1.AnnotationGenericTokenKubeconfig, secret.Name)
-	if err := p.Cluster.Client.Patch(ctx, garden, client.MergeFrom(p.Garden)); err != nil {
-		return fmt.Errorf("annotate Garden: %w", err)
-	}
-	return nil
+	garden := rollout.Identity(operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), "", p.Garden.Name)
+	return p.Cluster.Annotate(ctx, garden, map[string]any{operatorv1alpha1.AnnotationGenericTokenKubeconfig: secret.Name})
 }

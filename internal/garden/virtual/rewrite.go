@@ -221,7 +221,7 @@ func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches 
 		return 0, fmt.Errorf("encode label: %w", err)
 	}
 	selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
-	limiter := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond)
+	limiter, writer := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond), client.WithFieldOwner(virtual.Client, c.Cluster.FieldManager)
 	var unserved []error
 	refused := &refusals{}
 	for _, resource := range resources {
@@ -240,7 +240,7 @@ func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches 
 		err = forPages(ctx, virtual.Client, kind, selected, func(objects []metav1.PartialObjectMetadata, before int) error {
 			flow.ReportWait(ctx, fmt.Sprintf("writing objects of %s again, after %d", resource, before))
 			number += len(objects)
-			return patchAll(ctx, virtual.Client, limiter, objects, kind, patch, refused)
+			return patchAll(ctx, writer, limiter, objects, kind, patch, refused)
 		})
 		if err != nil {
 			return 0, errors.Join(err, refused.err())
@@ -334,7 +334,7 @@ func patchAll(
 			o.SetGroupVersionKind(kind)
 			bounded, cancel := context.WithTimeout(ctx, rewriteTimeout)
 			defer cancel()
-			err := c.Patch(bounded, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(rollout.FieldManager))
+			err := c.Patch(bounded, o, client.RawPatch(types.MergePatchType, patch))
 			if isRefusal(err) {
 				refused.add(kind.Kind+" "+client.ObjectKeyFromObject(o).String(), err)
 				return nil

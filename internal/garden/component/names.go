@@ -7,6 +7,8 @@ const (
 	HVPA             = "hvpa"
 	IstioDefinitions = "istio-definitions"
 
+	// RuntimeSystem is the row of the NetworkPolicies and PriorityClasses of the runtime cluster.
+	RuntimeSystem = "runtime-system"
 	// ResourceManager is the row of the resource manager of the runtime cluster.
 	ResourceManager = "gardener-resource-manager"
 	// Etcds is the row of the etcds of the virtual cluster.

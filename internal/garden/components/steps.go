@@ -71,7 +71,7 @@ var (
 	}}
 
 	noManagedResources = component.Component{Name: component.NoManagedResources, Plane: component.Runtime, Destroy: component.Task{
-		Name: "Ensuring no ManagedResources exist anymore", After: []string{"runtime-system"},
+		Name: "Ensuring no ManagedResources exist anymore", After: []string{component.RuntimeSystem},
 	}}
 
 	secrets = component.Component{Name: Secrets, Plane: component.Runtime, Destroy: component.Task{

@@ -14,6 +14,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
 
@@ -26,7 +27,7 @@ func checkAuditPolicies(ctx context.Context, live client.Reader, request *review
 	switch {
 	case request.Kind.Kind == "Garden" && (request.Operation == review.Create || request.Operation == review.Update):
 		return checkPoliciesOfGarden(ctx, live, request)
-	case request.Kind.Kind == "ConfigMap" && request.Operation == review.Update && request.Namespace == gardenNamespace:
+	case request.Kind.Kind == "ConfigMap" && request.Operation == review.Update && request.Namespace == deployable.GardenNamespace:
 		return checkPolicyInConfigMap(ctx, live, request)
 	}
 	return review.Allowed("")
@@ -67,7 +68,7 @@ func checkPoliciesOfGarden(ctx context.Context, live client.Reader, request *rev
 // problemOf returns the fault of the policy in a ConfigMap as text for users, or "" if the policy is valid.
 func problemOf(ctx context.Context, live client.Reader, name string) (string, error) {
 	configMap := &corev1.ConfigMap{}
-	err := live.Get(ctx, client.ObjectKey{Namespace: gardenNamespace, Name: name}, configMap)
+	err := live.Get(ctx, client.ObjectKey{Namespace: deployable.GardenNamespace, Name: name}, configMap)
 	if apierrors.IsNotFound(err) {
 		return auditpolicy.Problem(nil), nil
 	}

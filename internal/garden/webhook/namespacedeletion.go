@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
 // checkNamespaceDeletion denies the deletion of the namespace of the Garden while a Garden exists: all components of the virtual cluster,
 // with its data, would be deleted in an arbitrary order.
 func checkNamespaceDeletion(ctx context.Context, live client.Reader, request *review.Request) review.Response {
-	if request.Operation != review.Delete || request.Name != gardenNamespace {
+	if request.Operation != review.Delete || request.Name != deployable.GardenNamespace {
 		return review.Allowed("")
 	}
 	found, err := exists(ctx, live)

@@ -1,6 +1,7 @@
 // Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
-// Rules and defaults are in the packages below it, which only compute. Handlers allow or deny a request, or change the object of the
-// request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API server.
+// Rules and defaults are in the packages validation, auditpolicy and defaulting, which only compute. Handlers allow or deny a request, or
+// change the object of the request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API
+// server.
 package webhook
 
 import (
@@ -13,11 +14,9 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/registration"
 	"github.com/espalier-dev/espalier/internal/admission/review"
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 )
-
-// gardenNamespace is the namespace of everything that belongs to the Garden in the runtime cluster.
-const gardenNamespace = "garden"
 
 // Handler is one row of the table that Handlers returns.
 type Handler struct {
@@ -51,7 +50,7 @@ func Handlers() []Handler {
 				Type: registration.Validating,
 				Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
 				Rules:          registration.Rules(registration.Rule(registration.OnDelete(), "", registration.Versions("v1"), "namespaces")),
-				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				Namespaces:     registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, deployable.GardenNamespace)},
 				ReviewVersions: reviewVersions(),
 			},
 		},
@@ -63,7 +62,7 @@ func Handlers() []Handler {
 					ruleForGardens(registration.OnWrite()), registration.Rule(onUpdate(), "", registration.Versions("v1"), "configmaps"),
 				),
 				// The selector has an effect on ConfigMaps only: Gardens have no namespace.
-				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, gardenNamespace)},
+				Namespaces:      registration.Selection{Labels: registration.Labelled(corev1.LabelMetadataName, deployable.GardenNamespace)},
 				MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "policy", Expression: mayHavePolicy}},
 				ReviewVersions:  reviewVersions(),
 			},

@@ -11,7 +11,7 @@ import (
 
 // Component is the system resources of the runtime cluster: the NetworkPolicies of this package and the PriorityClasses of package system.
 var Component = component.Component{
-	Name: "runtime-system", Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
+	Name: component.RuntimeSystem, Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
 	Deploy: component.Task{
 		Name: "Deploying runtime system resources", After: []string{component.ResourceManager},
 		Does: "creates the ManagedResources `garden-networkpolicies` and `garden-system` of class `seed`, with " +

@@ -16,7 +16,7 @@ type constant struct {
 	kind string
 	// comment is the comment in one line, without the part after "Remedy: ". That part is remedy.
 	comment, remedy string
-	// isReason is true if the comment of its block begins with "Reasons of".
+	// isReason is true if its name begins with Reason, or the comment of its block with "Reasons of".
 	isReason bool
 }
 
@@ -52,9 +52,11 @@ func constantIn(block *ast.GenDecl, line ast.Spec, folder string) []constant {
 		comment = block.Doc
 	}
 	before, remedy, _ := strings.Cut(comment.Text(), "\nRemedy: ")
+	name := spec.Names[0].Name
 	return []constant{{
-		folder: folder, name: spec.Names[0].Name, value: text(spec.Values[0]), kind: lastName(spec.Type),
-		comment: oneLine(before), remedy: sentence(oneLine(remedy)), isReason: strings.HasPrefix(block.Doc.Text(), "Reasons of "),
+		folder: folder, name: name, value: text(spec.Values[0]), kind: lastName(spec.Type),
+		comment: oneLine(before), remedy: sentence(oneLine(remedy)),
+		isReason: strings.HasPrefix(name, "Reason") || strings.HasPrefix(block.Doc.Text(), "Reasons of "),
 	}}
 }
 

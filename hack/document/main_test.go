@@ -187,9 +187,17 @@ const Sweet = "Sweet"
 }
 
 func TestReasonsWithoutTheFormOfAReasonAreErrors(t *testing.T) {
-	w := writerOfConstants("// Reasons of Events.\nconst (\n\t// Ripe means that apples are ripe.\n\tRipe = \"Ripe\"\n)\n")
+	w := writerOfConstants(`// Reasons of Events.
+const (
+	// Ripe means that apples are ripe.
+	Ripe = "Ripe"
+)
+
+const ReasonSold = "Sold"
+`)
 	NewWithT(t).Expect(w.unshownConstants()).To(ConsistOf(
 		MatchError("the comment of Ripe in api/fruit does not have the form of a reason"),
+		MatchError("the comment of ReasonSold in api/fruit does not have the form of a reason"),
 	))
 }
 

@@ -1,14 +1,11 @@
 package architecture_test
 
 import (
-	"go/ast"
-	"go/token"
 	"io/fs"
 	"os"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,24 +19,6 @@ func TestContributingNamesWhatExists(t *testing.T) {
 	page, err := fs.ReadFile(root, "CONTRIBUTING.md")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(absentPlaces(root, string(page))).To(BeEmpty())
-}
-
-func TestPagesDescribeEveryEvent(t *testing.T) {
-	g := NewWithT(t)
-	root := os.DirFS("../..")
-	files, err := readTree(root)
-	g.Expect(err).NotTo(HaveOccurred())
-	var pages strings.Builder
-	for _, pattern := range []string{"docs/*.md", "docs/reference/*.md"} {
-		names, err := fs.Glob(root, pattern)
-		g.Expect(err).NotTo(HaveOccurred())
-		for _, name := range names {
-			page, err := fs.ReadFile(root, name)
-			g.Expect(err).NotTo(HaveOccurred())
-			pages.Write(page)
-		}
-	}
-	g.Expect(undescribed(files, pages.String())).To(BeEmpty())
 }
 
 func TestAbsentPlacesAreFound(t *testing.T) {
@@ -75,45 +54,6 @@ func TestAbsentPlacesAreFound(t *testing.T) {
 			NewWithT(t).Expect(absentPlaces(root, tc.page)).To(BeComparableTo(tc.want))
 		})
 	}
-}
-
-func TestUndescribedEventsAreFound(t *testing.T) {
-	g := NewWithT(t)
-	files, err := readTree(fstest.MapFS{
-		"internal/fruit/events.go": {Data: []byte("package fruit\n\nconst (\n\tReasonRipe = \"Ripe\"\n\tReasonSold = \"Sold\"\n)\n")},
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(undescribed(files, "`Ripe`, Sold")).To(Equal([]string{"internal/fruit/events.go: Sold"}))
-}
-
-// undescribed returns the reasons of Events that no page contains, each with its file.
-func undescribed(t tree, pages string) []string {
-	var events []string
-	for _, file := range t.goFiles {
-		if file.test || !inside("internal", file.path) || path.Base(file.path) != "events.go" {
-			continue
-		}
-		ast.Inspect(file.syntax, func(node ast.Node) bool {
-			spec, isSpec := node.(*ast.ValueSpec)
-			if isSpec && strings.HasPrefix(spec.Names[0].Name, "Reason") && len(spec.Values) == 1 {
-				if reason := stringOf(spec.Values[0]); !strings.Contains(pages, "`"+reason+"`") {
-					events = append(events, file.path+": "+reason)
-				}
-			}
-			return true
-		})
-	}
-	return events
-}
-
-// stringOf returns the value of a string literal; "" for any other node.
-func stringOf(node ast.Node) string {
-	if literal, ok := node.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-		if value, err := strconv.Unquote(literal.Value); err == nil {
-			return value
-		}
-	}
-	return ""
 }
 
 var (

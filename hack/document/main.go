@@ -64,6 +64,7 @@ func newWriter(root fs.FS) *writer {
 func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 	return map[string]func([]string) (string, error){
 		"binaries":   w.binaries,
+		"checks":     w.checks,
 		"conditions": w.conditions,
 		"events":     w.events,
 		"metrics":    w.metrics,

@@ -28,17 +28,17 @@ func NewMetrics(registry prometheus.Registerer, observed bool) *Metrics {
 		if reason == rules.Passed {
 			verdict.Outcome = rules.Approve
 		}
-		m.decisions.WithLabelValues(describe(verdict, observed).decision, string(reason))
+		m.decisions.WithLabelValues(describe(verdict, observed).decision, reason.String())
 	}
 	for _, reason := range []rules.Reason{rules.NodeMissing, rules.MachineCount, rules.RateLimit} {
-		m.delays.WithLabelValues(string(reason))
+		m.delays.WithLabelValues(reason.String())
 	}
 	registry.MustRegister(m.decisions, m.delays)
 	return m
 }
 
 func (m *Metrics) decided(decision string, reason rules.Reason) {
-	m.decisions.WithLabelValues(decision, string(reason)).Inc()
+	m.decisions.WithLabelValues(decision, reason.String()).Inc()
 }
 
-func (m *Metrics) postponed(reason rules.Reason) { m.delays.WithLabelValues(string(reason)).Inc() }
+func (m *Metrics) postponed(reason rules.Reason) { m.delays.WithLabelValues(reason.String()).Inc() }

@@ -166,7 +166,7 @@ func (r *Reconciler) conclude(ctx context.Context, csr *certificatesv1.Certifica
 		r.Quota.forget(csr.Name) // no decision is written, so no event will end the turn of the request
 	}
 	report := describe(verdict, r.Observed != nil)
-	log.FromContext(ctx).Info(report.log, "username", csr.Spec.Username, "reason", verdict.Reason, "message", verdict.Message)
+	log.FromContext(ctx).Info(report.log, "username", csr.Spec.Username, "reason", verdict.Reason.String(), "message", verdict.Message)
 	r.Metrics.decided(report.decision, verdict.Reason)
 	r.Events.decided(csr, report, verdict)
 	return nil

@@ -52,7 +52,7 @@ func prefixes(t *testing.T, texts ...string) []netip.Prefix {
 }
 
 func TestJudgeRequest(t *testing.T) {
-	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
+	passed := Verdict{Outcome: "approve", Reason: Passed, Message: "all checks passed"}
 	deny := func(reason Reason, message string) Verdict {
 		return Verdict{Outcome: "deny", Reason: reason, Message: message}
 	}
@@ -70,78 +70,78 @@ func TestJudgeRequest(t *testing.T) {
 		"nothing to object to": {request: request(), want: passed},
 		"a user without prefix": {
 			request: request(func(r *Request) { r.Username = `a"b` }),
-			want:    deny("username", `username "a\"b" is not prefixed with "system:node:"`),
+			want:    deny(Username, `username "a\"b" is not prefixed with "system:node:"`),
 		},
-		"no names":   {request: request(named(), at()), want: deny("no-names", "no DNS names or IP addresses in the SANs found")},
+		"no names":   {request: request(named(), at()), want: deny(NoNames, "no DNS names or IP addresses in the SANs found")},
 		"only an IP": {request: request(named()), want: passed},
 		"another common name": {
-			request: request(func(r *Request) { r.CommonName = "n" }), want: deny("common-name", "common name in CSR does not match username"),
+			request: request(func(r *Request) { r.CommonName = "n" }), want: deny(CommonName, "common name in CSR does not match username"),
 		},
 		"twice the organization": {
 			request: request(func(r *Request) { r.Organization = []string{"system:nodes", "system:nodes"} }),
-			want:    deny("organization", "organization in CSR does not match nodes group"),
+			want:    deny(Organization, "organization in CSR does not match nodes group"),
 		},
 
 		"any lifetime, where none is set": {request: request(lasting(1e6 * time.Hour)), want: passed},
 		"as long as allowed":              {rules: hour, request: request(lasting(time.Hour)), want: passed},
 		"longer": {
 			rules: hour, request: request(lasting(time.Hour + time.Second)),
-			want: deny("expiration", "requested expiration of 1h0m1s is longer than the allowed 1h0m0s"),
+			want: deny(Expiration, "requested expiration of 1h0m1s is longer than the allowed 1h0m0s"),
 		},
 		"no lifetime": {
-			rules: hour, request: request(), want: deny("expiration", "no expiration is requested, at most 1h0m0s is allowed"),
+			rules: hour, request: request(), want: deny(Expiration, "no expiration is requested, at most 1h0m0s is allowed"),
 		},
 		"no lifetime, which is allowed": {rules: mayBeUnset, request: request(), want: passed},
 		"longer, where unset is allowed": {
 			rules: mayBeUnset, request: request(lasting(2 * time.Hour)),
-			want: deny("expiration", "requested expiration of 2h0m0s is longer than the allowed 1h0m0s"),
+			want: deny(Expiration, "requested expiration of 2h0m0s is longer than the allowed 1h0m0s"),
 		},
 		"names that are allowed": {
 			rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "IP-10.nodes.example.com.")), want: passed,
 		},
 		"a name that is not": {
 			rules: Rules{AllowedDNS: &patterns}, request: request(named("n", "m")),
-			want: deny("dns-pattern", `DNS name "m" matches none of the allowed patterns`),
+			want: deny(DNSPattern, `DNS name "m" matches none of the allowed patterns`),
 		},
 		"a * is one label": {
 			rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-1.b.nodes.example.com")),
-			want: deny("dns-pattern", `DNS name "ip-1.b.nodes.example.com" matches none of the allowed patterns`),
+			want: deny(DNSPattern, `DNS name "ip-1.b.nodes.example.com" matches none of the allowed patterns`),
 		},
 		"a wildcard is never allowed": {
 			rules: Rules{AllowedDNS: &patterns}, request: request(named("ip-*.nodes.example.com")),
-			want: deny("dns-pattern", `DNS name "ip-*.nodes.example.com" matches none of the allowed patterns`),
+			want: deny(DNSPattern, `DNS name "ip-*.nodes.example.com" matches none of the allowed patterns`),
 		},
 		"no name is allowed": {
-			rules: Rules{AllowedDNS: &none}, request: request(), want: deny("dns-pattern", `DNS name "n" matches none of the allowed patterns`),
+			rules: Rules{AllowedDNS: &none}, request: request(), want: deny(DNSPattern, `DNS name "n" matches none of the allowed patterns`),
 		},
 		"no name is allowed, none is asked": {rules: Rules{AllowedDNS: &none}, request: request(named()), want: passed},
 		"a long name is cut": {
 			rules: Rules{AllowedDNS: &none}, request: request(named(long)),
-			want: deny("dns-pattern", `DNS name "`+long[:253]+`"… matches none of the allowed patterns`),
+			want: deny(DNSPattern, `DNS name "`+long[:253]+`"… matches none of the allowed patterns`),
 		},
 		"addresses that are allowed": {
 			rules: Rules{AllowedIPs: &ten}, request: request(at("10.255.255.255", "2001:db8:1::1")), want: passed,
 		},
 		"an address that is not": {
 			rules: Rules{AllowedIPs: &ten}, request: request(at("10.0.0.1", "11.0.0.1")),
-			want: deny("ip-prefix", `IP address "11.0.0.1" is in none of the allowed prefixes`),
+			want: deny(IPPrefix, `IP address "11.0.0.1" is in none of the allowed prefixes`),
 		},
 		"no address is allowed": {
 			rules: Rules{AllowedIPs: &nowhere}, request: request(),
-			want: deny("ip-prefix", `IP address "10.1.2.3" is in none of the allowed prefixes`),
+			want: deny(IPPrefix, `IP address "10.1.2.3" is in none of the allowed prefixes`),
 		},
 
 		"the API server's short name": {
 			rules: identities, request: request(named("kubernetes"), at()),
-			want: deny("denied-identity", `DNS name "kubernetes" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "kubernetes" is or covers an identity that is denied to nodes`),
 		},
 		"its name in any domain": {
 			rules: identities, request: request(named("Kubernetes.Default.SVC.k8s.example."), at()),
-			want: deny("denied-identity", `DNS name "Kubernetes.Default.SVC.k8s.example." is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "Kubernetes.Default.SVC.k8s.example." is or covers an identity that is denied to nodes`),
 		},
 		"what covers its name": {
 			rules: identities, request: request(named("*.default.svc.cluster.local"), at()),
-			want: deny("denied-identity", `DNS name "*.default.svc.cluster.local" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "*.default.svc.cluster.local" is or covers an identity that is denied to nodes`),
 		},
 		"what only resembles its name": {
 			rules: identities, request: request(named("kubernetes.defaults", "kubernetes2", "x.kubernetes"), at()), want: passed,
@@ -149,41 +149,41 @@ func TestJudgeRequest(t *testing.T) {
 		"its names, where they are not denied": {request: request(named("kubernetes", "kubernetes.default.svc")), want: passed},
 		"a pattern": {
 			rules: identities, request: request(named("a.svc"), at()),
-			want: deny("denied-identity", `DNS name "a.svc" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "a.svc" is or covers an identity that is denied to nodes`),
 		},
 		"a wildcard that covers a pattern": {
 			rules: identities, request: request(named("*"), at()),
-			want: deny("denied-identity", `DNS name "*" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "*" is or covers an identity that is denied to nodes`),
 		},
 		"a wildcard within a label": {
 			rules: identities, request: request(named("kube*.default.svc"), at()),
-			want: deny("denied-identity", `DNS name "kube*.default.svc" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "kube*.default.svc" is or covers an identity that is denied to nodes`),
 		},
 		"the same for any rule that denies": {
 			rules: Rules{DeniedIPs: ten}, request: request(named("a.b*"), at()),
-			want: deny("denied-identity", `DNS name "a.b*" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "a.b*" is or covers an identity that is denied to nodes`),
 		},
 		"the same, where nothing is denied": {request: request(named("kube*.default.svc"), at()), want: passed},
 		"an address as DNS name": {
 			rules: identities, request: request(named("10.1.2.3."), at()),
-			want: deny("denied-identity", `DNS name "10.1.2.3." is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "10.1.2.3." is or covers an identity that is denied to nodes`),
 		},
 		"an address as DNS name, as IPv6": {
 			rules: identities, request: request(named("::ffff:10.1.2.3"), at()),
-			want: deny("denied-identity", `DNS name "::ffff:10.1.2.3" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "::ffff:10.1.2.3" is or covers an identity that is denied to nodes`),
 		},
 		"an address as DNS name, with a zone": {
 			rules: identities, request: request(named("2001:db8::1%eth0"), at()),
-			want: deny("denied-identity", `DNS name "2001:db8::1%eth0" is or covers an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `DNS name "2001:db8::1%eth0" is or covers an identity that is denied to nodes`),
 		},
 		"an allowed address as DNS name": {rules: Rules{AllowedIPs: &ten}, request: request(named("10.0.0.1")), want: passed},
 		"one that is not allowed": {
 			rules: Rules{AllowedIPs: &ten}, request: request(named("11.0.0.1")),
-			want: deny("ip-prefix", `DNS name "11.0.0.1" is an IP address in none of the allowed prefixes`),
+			want: deny(IPPrefix, `DNS name "11.0.0.1" is an IP address in none of the allowed prefixes`),
 		},
 		"an address of another component": {
 			rules: identities, request: request(),
-			want: deny("denied-identity", `IP address "10.1.2.3" is an identity that is denied to nodes`),
+			want: deny(DeniedIdentity, `IP address "10.1.2.3" is an identity that is denied to nodes`),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,13 +194,13 @@ func TestJudgeRequest(t *testing.T) {
 
 func TestJudgeObjects(t *testing.T) {
 	home := []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: "10.1.2.3"}}
-	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
-	noNode := Verdict{Outcome: "deny", Reason: "node-missing", Message: `could not find node object with name "n"`}
+	passed := Verdict{Outcome: "approve", Reason: Passed, Message: "all checks passed"}
+	noNode := Verdict{Outcome: "deny", Reason: NodeMissing, Message: `could not find node object with name "n"`}
 	noMachine := Verdict{
-		Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 0`,
+		Outcome: "deny", Reason: MachineCount, Message: `Expected exactly one machine in namespace "m" for node "n" but found 0`,
 	}
 	twoMachines := Verdict{
-		Outcome: "deny", Reason: "machine-count", Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`,
+		Outcome: "deny", Reason: MachineCount, Message: `Expected exactly one machine in namespace "m" for node "n" but found 2`,
 	}
 	waiting := func(v Verdict) Verdict { v.Outcome = "wait"; return v }
 	inM := config.KubeletCSRApproverController{MachineNamespace: "m"}
@@ -209,11 +209,11 @@ func TestJudgeObjects(t *testing.T) {
 	withoutMachines := Rules{Own: config.EspalierCSRApprover{WithoutMachines: true}}
 	subset := Rules{Own: config.EspalierCSRApprover{SubsetOfAddresses: true}}
 	ips := Verdict{
-		Outcome: "deny", Reason: "ip-addresses",
+		Outcome: "deny", Reason: IPAddresses,
 		Message: "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object",
 	}
 	dnsNames := Verdict{
-		Outcome: "deny", Reason: "dns-names",
+		Outcome: "deny", Reason: DNSNames,
 		Message: "DNS names in CSR do not match addresses of type 'Hostname' or 'InternalDNS' or 'ExternalDNS' in node object",
 	}
 	for name, tc := range map[string]struct {
@@ -293,10 +293,10 @@ func TestJudgeObjects(t *testing.T) {
 
 // A node writes its own addresses. Therefore only a control plane node may get a certificate for an address of the API server.
 func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
-	passed := Verdict{Outcome: "approve", Reason: "all-checks-passed", Message: "all checks passed"}
+	passed := Verdict{Outcome: "approve", Reason: Passed, Message: "all checks passed"}
 	denied := func(message string) Verdict {
 		return Verdict{
-			Outcome: "deny", Reason: "denied-identity",
+			Outcome: "deny", Reason: DeniedIdentity,
 			Message: message + " belongs to the API server, and the node has no label node-role.kubernetes.io/control-plane",
 		}
 	}
@@ -336,13 +336,13 @@ func TestEndpointsOfTheAPIServerAreGivenToControlPlaneNodesOnly(t *testing.T) {
 	}
 }
 
-func TestAllReasonsAreLabelValues(t *testing.T) {
+func TestAllReasonsAreDescribed(t *testing.T) {
 	g := NewWithT(t)
 	for _, reason := range AllReasons() {
-		g.Expect(string(reason)).To(MatchRegexp("^[a-z-]+$"))
+		g.Expect(reason.String()).To(MatchRegexp("^[a-z-]+$"), "reason %d", reason)
+		g.Expect(reason.Meaning()).To(HaveSuffix("."), "reason %s", reason)
 	}
-	g.Expect(AllReasons()).To(HaveLen(14))
-	g.Expect(Flooding("u")).To(Equal(Verdict{Outcome: "deny", Reason: "rate-limit", Message: `too many requests of user "u"`}))
+	g.Expect(Flooding("u")).To(Equal(Verdict{Outcome: "deny", Reason: RateLimit, Message: `too many requests of user "u"`}))
 }
 
 func TestPrefixesThatAreNone(t *testing.T) {
@@ -357,7 +357,7 @@ func TestHugeAddressesAreCut(t *testing.T) {
 		NodeExists: true, Machines: 1, Addresses: []corev1.NodeAddress{{Type: "Hostname", Address: "n"}, {Type: "InternalIP", Address: huge}},
 	}, 0)
 	g := NewWithT(t)
-	g.Expect(verdict.Reason).To(Equal(Reason("ip-addresses")))
+	g.Expect(verdict.Reason).To(Equal(IPAddresses))
 	g.Expect(verdict.Message).
 		To(And(HavePrefix(`IP address "é`), HaveSuffix("é…"), ContainSubstring(` in node.Status.Addresses is invalid: ParseAddr("é`)))
 	g.Expect(len(verdict.Message)).To(BeNumerically("<", 1024))

@@ -19,33 +19,59 @@ const (
 	Wait Outcome = "wait"
 )
 
-// Reason names the check that decided, for metrics.
-type Reason string
+// Reason is the check that decided, for metrics.
+type Reason int
 
-// The reasons. AllReasons lists them too.
+// The checks. Passed is the reason of approvals.
 const (
-	Passed         Reason = "all-checks-passed"
-	Username       Reason = "username"
-	NoNames        Reason = "no-names"
-	CommonName     Reason = "common-name"
-	Organization   Reason = "organization"
-	Expiration     Reason = "expiration"
-	DeniedIdentity Reason = "denied-identity"
-	DNSPattern     Reason = "dns-pattern"
-	IPPrefix       Reason = "ip-prefix"
-	NodeMissing    Reason = "node-missing"
-	MachineCount   Reason = "machine-count"
-	DNSNames       Reason = "dns-names"
-	IPAddresses    Reason = "ip-addresses"
-	RateLimit      Reason = "rate-limit"
+	Passed Reason = iota
+	Username
+	NoNames
+	CommonName
+	Organization
+	Expiration
+	DeniedIdentity
+	DNSPattern
+	IPPrefix
+	NodeMissing
+	MachineCount
+	DNSNames
+	IPAddresses
+	RateLimit
+	reasons // the number of reasons
 )
 
-// AllReasons lists all reasons, the one of approvals first.
+// described are the values of the label reason of metrics, and what they mean.
+var described = [reasons]struct{ value, meaning string }{
+	Passed:         {"all-checks-passed", "All checks passed."},
+	Username:       {"username", "The user is not a node."},
+	NoNames:        {"no-names", "No DNS name and no IP address is requested."},
+	CommonName:     {"common-name", "The common name is not the username."},
+	Organization:   {"organization", "The organization is not `system:nodes`."},
+	Expiration:     {"expiration", "`maxExpiration` forbids the requested lifetime."},
+	DeniedIdentity: {"denied-identity", "`deniedIdentities` has a requested name or address."},
+	DNSPattern:     {"dns-pattern", "`allowedDNSPatterns` does not allow a requested name."},
+	IPPrefix:       {"ip-prefix", "`allowedIPPrefixes` does not allow a requested address."},
+	NodeMissing:    {"node-missing", "The Node does not exist."},
+	MachineCount:   {"machine-count", "The node has no Machine, or several."},
+	DNSNames:       {"dns-names", "The requested names are not those of the Node."},
+	IPAddresses:    {"ip-addresses", "The requested addresses are not those of the Node."},
+	RateLimit:      {"rate-limit", "The user has sent more requests than `rateLimit` allows."},
+}
+
+// String returns the value of the label reason of metrics.
+func (r Reason) String() string { return described[r].value }
+
+// Meaning returns a sentence for the documentation.
+func (r Reason) Meaning() string { return described[r].meaning }
+
+// AllReasons returns all reasons, the one of approvals first.
 func AllReasons() []Reason {
-	return []Reason{
-		Passed, Username, NoNames, CommonName, Organization, Expiration, DeniedIdentity, DNSPattern, IPPrefix,
-		NodeMissing, MachineCount, DNSNames, IPAddresses, RateLimit,
+	all := make([]Reason, reasons)
+	for i := range reasons {
+		all[i] = i
 	}
+	return all
 }
 
 // Verdict is the result for a request.

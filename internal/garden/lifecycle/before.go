@@ -52,17 +52,17 @@ type server struct {
 //
 // A removed bucketName is not restored, because the Etcd keeps its container, and a condition names the field.
 var facts = []struct {
-	field, source string
-	restore       func(before *operatorv1alpha1.Garden, d deployed) error
+	field   string
+	restore func(before *operatorv1alpha1.Garden, d deployed) error
 }{
-	{"spec.runtimeCluster.ingress.domains[0]", "gardener-apiserver: the issuer of tokens of workload identities", restoreIngressDomain},
-	{"spec.runtimeCluster.networking.{nodes,pods,services}", "namespace garden: an annotation", restoreRuntimeNetworks},
-	{"spec.virtualCluster.dns.domains[0]", "status.advertisedAddresses", restoreDomain},
-	{"spec.virtualCluster.networking.services", "kube-apiserver: the range of addresses of Services", restoreServices},
-	{"spec.virtualCluster.controlPlane.highAvailability", "main Etcd: its replicas", restoreHighAvailability},
-	{"spec.virtualCluster.etcd.main.backup", "main Etcd: its store", restoreBackup},
-	{"spec.virtualCluster.…encryptionConfig.resources", "encryption configurations, and the status", restoreEncryptedResources},
-	{"spec.virtualCluster.…encryptionConfig.provider", "encryption key of the last rotation, or the status", restoreProvider},
+	{"spec.runtimeCluster.ingress.domains[0]", restoreIngressDomain},
+	{"spec.runtimeCluster.networking.{nodes,pods,services}", restoreRuntimeNetworks},
+	{"spec.virtualCluster.dns.domains[0]", restoreDomain},
+	{"spec.virtualCluster.networking.services", restoreServices},
+	{"spec.virtualCluster.controlPlane.highAvailability", restoreHighAvailability},
+	{"spec.virtualCluster.etcd.main.backup", restoreBackup},
+	{"spec.virtualCluster.…encryptionConfig.resources", restoreEncryptedResources},
+	{"spec.virtualCluster.…encryptionConfig.provider", restoreProvider},
 }
 
 // before returns the Garden with the values that its fields had at the last reconciliation, as far as the cluster shows them.

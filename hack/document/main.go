@@ -71,6 +71,7 @@ func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 		"reasons":    w.reasons,
 		"rights":     w.rights,
 		"settings":   w.settings,
+		"unrepaired": w.unrepaired,
 	}
 }
 

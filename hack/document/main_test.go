@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,22 @@ func TestTablesAreWrittenBetweenTheirLines(t *testing.T) {
 	again, err := w.fill(page)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(again).To(Equal(page))
+}
+
+func TestEditsThatStayComeFromTheirFile(t *testing.T) {
+	g := NewWithT(t)
+	w := newWriter(fstest.MapFS{"stays.yaml": {Data: []byte("- kind: v1/.*\n  what: colour|size\n  why: of the sun\n")}})
+	g.Expect(w.unrepaired([]string{"stays.yaml"})).To(Equal(
+		"| a change by another client | stays because |\n|---|---|\n| colour\\|size | of the sun |\n"))
+	_, err := w.unrepaired([]string{"gone.yaml"})
+	g.Expect(err).To(MatchError(fs.ErrNotExist))
+}
+
+func TestReasonsOfChecksAreShown(t *testing.T) {
+	g := NewWithT(t)
+	text, err := newWriter(fruit()).checks(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(text).To(ContainSubstring("\n| `no-names` | No DNS name and no IP address is requested. |\n"))
 }
 
 func TestTablesOfBinariesHaveTheirRows(t *testing.T) {

@@ -37,7 +37,7 @@ type staying struct {
 	// Kind, Name and Path are regular expressions for "apiVersion/Kind", for the name of an object of the corpus (missing: any), and for the
 	// path of an edit. They match the whole text.
 	Kind, Name, Path string
-	// The page shows the texts What and Why.
+	// make generate writes the texts What and Why to docs/managedresource.md.
 	What, Why string
 }
 
@@ -53,19 +53,6 @@ func readStaying(t *testing.T) []staying {
 
 func matches(expression, text string) bool {
 	return regexp.MustCompile("^(?:" + expression + ")$").MatchString(text)
-}
-
-// TestThePageNamesTheEditsThatStay compares the table of the page with the list that TestGeneratedDriftIsRepaired uses.
-func TestThePageNamesTheEditsThatStay(t *testing.T) {
-	g := NewWithT(t)
-	var table strings.Builder
-	table.WriteString("| a change by another client | stays because |\n|---|---|\n")
-	for _, each := range readStaying(t) {
-		fmt.Fprintf(&table, "| %s | %s |\n", each.What, each.Why)
-	}
-	page, err := os.ReadFile("../../../docs/managedresource.md")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(page)).To(ContainSubstring(table.String()), "write this table to the page:\n%s", table.String())
 }
 
 // drifting is an object of the corpus that the test edits, one edit after the other.

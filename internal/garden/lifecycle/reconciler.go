@@ -84,6 +84,7 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // netpol-controller makes policies in all namespaces that Services or its configuration select. The operator waits for some of them.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;delete
+// The Deployments of the resource manager have PodDisruptionBudgets and VerticalPodAutoscalers, and its webhooks are awaited.
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete

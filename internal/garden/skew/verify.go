@@ -9,6 +9,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
+// The version that reconciled the Garden last is read at start.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list
 
 // Verify reads the Gardens and returns the error of Check. The reader must not read from a cache, because caches start later.

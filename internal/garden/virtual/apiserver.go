@@ -23,7 +23,7 @@ import (
 // kube-apiserver is scaled by an autoscaler, and its rollout is complete when its old Pods are gone.
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,namespace=garden,roleName=espalier-garden-operator-garden
-// Its log says why a rollout is not complete.
+// The log of kube-apiserver says why a rollout is not complete.
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
 // deployAPIServer deploys kube-apiserver. A new encryption key takes two deployments: all Pods must be able to read with it before one of

@@ -85,6 +85,7 @@ func judged(garden *operatorv1alpha1.Garden, errs field.ErrorList, warnings []st
 	return response
 }
 
+// Gardens are listed, because there can be only one.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list
 
 // exists reports whether there is a Garden.

@@ -48,19 +48,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
+// ManagedResources are watched; their finalizer, annotations and status are patched.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;patch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=patch,roleName=espalier-managedresource-controller-source
+// Secrets of sets are read; the metadata of all Secrets is watched.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
+// The UID of Namespace `kube-system` says whether source and target are the same cluster.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-managedresource-controller-target-base
+// Events report repairs and faults of sets.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-source
+// The ConfigMap is read if `controllers.clusterID` asks for it.
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cluster-identity,verbs=get,namespace=kube-system,roleName=espalier-managedresource-controller-cluster-identity
+// Of several replicas, only the holder of the lease works.
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-resource-manager,verbs=get;update,namespace=espalier-system,roleName=espalier-managedresource-controller-lease
+// Autoscalers say which replicas and requests of workloads the controller does not restore.
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
+// Events of a Service say why its deletion does not finish.
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
+// The definition of a custom kind says where its objects have the number of replicas.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get,roleName=espalier-managedresource-controller-target-base
+// Hvpas are autoscalers, too.
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
 // Reconciler applies ManagedResources. Its fields are set once, before start.

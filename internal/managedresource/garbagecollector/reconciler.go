@@ -30,12 +30,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
+// Unused ConfigMaps and Secrets are listed and deleted.
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets,verbs=list;delete,roleName=espalier-managedresource-controller-target-garbagecollector
+// Objects of these kinds may refer to them.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=prometheuses,verbs=list,roleName=espalier-managedresource-controller-target-garbagecollector
+// Events report what was deleted.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-managedresource-controller-target-garbagecollector
 
 // DefaultMinimumAge is the minimum age of an object before it is deleted: the client that creates it needs time to create the objects that

@@ -40,9 +40,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
+// ManagedResources are watched, and their conditions are written.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch,roleName=espalier-managedresource-controller-source
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources/status,verbs=patch,roleName=espalier-managedresource-controller-source
+// Events explain why an object is not healthy.
 // +kubebuilder:rbac:groups="",resources=events,verbs=list,roleName=espalier-managedresource-controller-target-base
+// Pods show how far a rollout is.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch,roleName=espalier-managedresource-controller-target-base
 
 // Ledger is the knowledge of the ManagedResource controller about sets.

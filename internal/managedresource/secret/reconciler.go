@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
 )
 
+// The finalizer of former versions of Gardener is removed from Secrets.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch,roleName=espalier-managedresource-controller-source
 
 // Reconciler removes the finalizer from Secrets, one at a time. Its fields are set once, before start.

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/served"
 )
 
-// If Shoots are not served, these count as use of a namespace.
+// If Shoots are not served, objects of these kinds count as use of a namespace.
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=list,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=batch,resources=jobs;cronjobs,verbs=list,roleName=espalier-project-controller-source

@@ -72,7 +72,7 @@ func (s Settings) refusals(ctx context.Context, user review.User, project string
 	return refusals, nil
 }
 
-// APIServer creates SubjectAccessReviews.
+// The API server is asked which changes of a Project the user may make.
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 // APIServer is an Authorizer that asks the authorizers of the API server.

@@ -72,6 +72,7 @@ func (w *writer) tables() map[string]func(arguments []string) (string, error) {
 		"rights":     w.rights,
 		"settings":   w.settings,
 		"unrepaired": w.unrepaired,
+		"webhooks":   w.webhooks,
 	}
 }
 

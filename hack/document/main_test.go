@@ -77,6 +77,26 @@ func TestEditsThatStayComeFromTheirFile(t *testing.T) {
 	g.Expect(err).To(MatchError(fs.ErrNotExist))
 }
 
+func TestWebhooksHaveTheRowsOfTheirFamily(t *testing.T) {
+	g := NewWithT(t)
+	rowsOf := func(family string) string {
+		text, err := newWriter(fruit()).webhooks([]string{family})
+		g.Expect(err).NotTo(HaveOccurred())
+		return text
+	}
+	server := rowsOf("webhook")
+	g.Expect(server).To(HavePrefix("| handler | setting | called for | without the server |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `seccomp-profile` | `seccompProfile` | `create pods` | **refused** |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `pod-scheduler-name` | `podSchedulerName` | `create pods` | written unchanged |\n"))
+	g.Expect(server).To(ContainSubstring("\n| `system-components-config` | `systemComponentsConfig` | `create pods` | "))
+	g.Expect(rowsOf("garden")).To(ContainSubstring("\n| `garden-namespace-deletion` | " +
+		"`namespace-deletion-validation.operator.gardener.cloud` | `delete namespaces` | refuses "))
+	g.Expect(rowsOf("project")).To(ContainSubstring("\n| `creator-limit` | `creator-limit.project-controller.espalier.dev` | " +
+		"`create projects.core.gardener.cloud` | [limits]"))
+	_, err := newWriter(fruit()).webhooks([]string{"node"})
+	g.Expect(err).To(MatchError("family node has no webhooks"))
+}
+
 func TestReasonsOfChecksAreShown(t *testing.T) {
 	g := NewWithT(t)
 	text, err := newWriter(fruit()).checks(nil)

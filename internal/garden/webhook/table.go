@@ -24,6 +24,8 @@ type Handler struct {
 	Name string
 	// Webhook declares its name, its path, and for which requests API servers call it.
 	Webhook registration.Webhook
+	// Does says for the documentation what the handler does, as a sentence without its subject.
+	Does string
 
 	// handle answers reviews that are not of subresources.
 	handle func(ctx context.Context, live client.Reader, request *review.Request) review.Response
@@ -34,18 +36,21 @@ func Handlers() []Handler {
 	return []Handler{
 		{
 			Name: "garden-defaulting", handle: setDefaults,
+			Does: "sets defaults. Everything else stays as it was sent, in the form of any release",
 			Webhook: ofGardens(
 				registration.Mutating, "garden-defaulting.operator.gardener.cloud", "/webhooks/default-operator-gardener-cloud-v1alpha1-garden",
 			),
 		},
 		{
 			Name: "garden-validation", handle: validate,
+			Does: "refuses Gardens that break a rule, and warns of fields that are deprecated or have no effect",
 			Webhook: ofGardens(
 				registration.Validating, "garden-validation.operator.gardener.cloud", "/webhooks/validate-operator-gardener-cloud-v1alpha1-garden",
 			),
 		},
 		{
 			Name: "garden-namespace-deletion", handle: checkNamespaceDeletion,
+			Does: "refuses to delete namespace `garden` while there is a Garden",
 			Webhook: registration.Webhook{
 				Type: registration.Validating,
 				Name: "namespace-deletion-validation.operator.gardener.cloud", Path: "/webhooks/validate-core-v1-namespace",
@@ -56,6 +61,8 @@ func Handlers() []Handler {
 		},
 		{
 			Name: "garden-audit-policies", handle: checkAuditPolicies,
+			Does: "refuses audit policies that an API server would not start with or that have unknown fields, and references to ConfigMaps " +
+				"that do not exist. Called for ConfigMaps in namespace `garden` that have the key `policy`",
 			Webhook: registration.Webhook{
 				Type: registration.Validating, Name: "audit-policies.operator.gardener.cloud", Path: "/webhooks/audit-policies",
 				Rules: registration.Rules(

@@ -1,6 +1,6 @@
 // Package webhook is the admission of Projects. Handlers returns the table of its handlers, one for each concern: name and
-// path, the requests that API servers send, and how it answers. The server, the webhook configurations and the tests of the
-// documentation read the table. To add a handler, write a file with it and a file with its tests, and add a row.
+// path, the requests that API servers send, and how it answers. The server, the webhook configurations and the documentation
+// follow from the table. To add a handler, write a file with it and a file with its tests, and add a row.
 //
 // Each handler is a webhook of its own, so that an administrator can switch it off by registering the others only. Handlers
 // allow, deny or change the object of a request, and write nothing themselves. Rules that the schema of the CRD can express are
@@ -26,6 +26,8 @@ type Handler struct {
 	Name string
 	// Webhook declares at which path and for which requests API servers call the handler.
 	Webhook registration.Webhook
+	// Does says for the documentation what the handler does, as a sentence without its subject.
+	Does string
 
 	// handle answers the reviews of the declared operations.
 	handle func(Settings, context.Context, *review.Request) review.Response
@@ -47,15 +49,26 @@ func Handlers() []Handler {
 	const mutating, validating = registration.Mutating, registration.Validating
 	written, created, deleted := registration.OnWrite(), registration.OnCreate(), registration.OnDelete()
 	return []Handler{
-		ofProjects("normalization", "/webhooks/normalize-project", mutating, written, Settings.normalize),
-		ofProjects("ownership", "/webhooks/default-project-owner", mutating, written, Settings.setOwner),
-		ofProjects("validation", "/webhooks/validate-project", validating, written, Settings.validate),
-		ofProjects("namespace-use", "/webhooks/validate-project-namespace", validating, written, Settings.checkNamespaceUse),
-		ofProjects("permission", "/webhooks/validate-project-permission", validating, written, Settings.checkPermission),
-		ofProjects("creator-limit", "/webhooks/validate-project-creator", validating, created, Settings.checkCreatorLimit),
-		ofProjects("deletion-confirmation", "/webhooks/validate-project-deletion", validating, deleted, Settings.checkConfirmation),
+		ofProjects("normalization", "/webhooks/normalize-project", mutating, written, Settings.normalize,
+			"sets apiGroups and roles of members"),
+		ofProjects("ownership", "/webhooks/default-project-owner", mutating, written, Settings.setOwner,
+			"sets the creator, the owner and the membership of the owner"),
+		ofProjects("validation", "/webhooks/validate-project", validating, written, Settings.validate,
+			"refuses duplicate members and tolerations, which a schema cannot refuse. Duplicates that were stored before the "+
+				"webhook existed may stay"),
+		ofProjects("namespace-use", "/webhooks/validate-project-namespace", validating, written, Settings.checkNamespaceUse,
+			"refuses a namespace that another project has"),
+		ofProjects("permission", "/webhooks/validate-project-permission", validating, written, Settings.checkPermission,
+			"requires the verbs [above](#who-may-do-what). To remove finalizer `gardener`, or to add `foregroundDeletion` or "+
+				"`orphan`, it requires `update` of `projects/finalizers`, which no member has: without finalizer `gardener` a project would "+
+				"be deleted at once, and then its namespace, with all Shoots"),
+		ofProjects("creator-limit", "/webhooks/validate-project-creator", validating, created, Settings.checkCreatorLimit,
+			"[limits](#projects-per-creator) how many projects a user may have created"),
+		ofProjects("deletion-confirmation", "/webhooks/validate-project-deletion", validating, deleted, Settings.checkConfirmation,
+			"refuses to delete a project without confirmation, or with a propagation policy other than `Background`, the default "+
+				"of kubectl"),
 		{
-			Name: "namespace-deletion", handle: Settings.checkNamespaceDeletion,
+			Name: "namespace-deletion", handle: Settings.checkNamespaceDeletion, Does: "refuses to delete namespaces of projects",
 			Webhook: registration.Webhook{
 				// Gardener gives the webhook of namespaces this name.
 				Type: validating, Name: "validate-namespace-deletion.gardener.cloud", Path: "/webhooks/validate-namespace-deletion",
@@ -68,10 +81,10 @@ func Handlers() []Handler {
 
 func ofProjects(
 	name, path string, kind registration.Type, on []admissionregistrationv1.OperationType,
-	handle func(Settings, context.Context, *review.Request) review.Response,
+	handle func(Settings, context.Context, *review.Request) review.Response, does string,
 ) Handler {
 	versions := registration.Versions(corev1beta1.SchemeGroupVersion.Version)
-	return Handler{Name: name, handle: handle, Webhook: registration.Webhook{
+	return Handler{Name: name, handle: handle, Does: does, Webhook: registration.Webhook{
 		Type: kind, Name: name + ".project-controller.espalier.dev", Path: path,
 		Rules: registration.Rules(registration.Rule(on, corev1beta1.GroupName, versions, "projects")),
 		// API servers send Projects of every version, converted to the declared one

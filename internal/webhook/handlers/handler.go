@@ -1,6 +1,6 @@
 // Package handlers contains the table of the handlers of webhook-server. A handler is one row: its name and path, its switch in the
 // configuration, the webhooks by which API servers call it, and the function that answers. The server, the webhook configurations, the
-// admission policies and the tests of the documentation read the table.
+// admission policies and the documentation (make generate) follow from the table.
 //
 // To add a handler, write a file with its row and its plan, a file with the tests of the plan (_test.go), and one with tests on a real API
 // server (_acceptance_test.go), and add the row to All. Handlers that change objects are in this package; a larger handler has a package of

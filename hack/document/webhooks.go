@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/handlers"
 )
 
-// webhooks returns the table of the handlers of a family: when API servers call them, and what happens while the server is down.
+// webhooks returns the table of the handlers of a family, with the requests that API servers send, and the outcome without the server.
 func (*writer) webhooks(arguments []string) (string, error) {
 	var rows [][]string
 	add := func(handler, webhook, setting, does string, webhooks ...registration.Webhook) {
@@ -62,7 +62,7 @@ func calledFor(webhooks []registration.Webhook) string {
 	return strings.Join(requests, "; ")
 }
 
-// unavailable returns what an API server does with the objects of webhooks that it cannot reach.
+// unavailable returns the outcome of a request if an API server cannot reach the webhooks.
 func unavailable(webhooks []registration.Webhook) string {
 	ignored := func(w registration.Webhook) bool { return w.FailurePolicy == admissionregistrationv1.Ignore }
 	if slices.ContainsFunc(webhooks, ignored) {

@@ -41,7 +41,7 @@ const (
 	reasons // the number of reasons
 )
 
-// described are the values of the label reason of metrics, and what they mean.
+// described are the values of the label reason of metrics, and their meanings.
 var described = [reasons]struct{ value, meaning string }{
 	Passed:         {"all-checks-passed", "All checks passed."},
 	Username:       {"username", "The user is not a node."},

@@ -24,7 +24,7 @@ type Handler struct {
 	Name string
 	// Webhook declares its name, its path, and for which requests API servers call it.
 	Webhook registration.Webhook
-	// Does says for the documentation what the handler does, as a sentence without its subject.
+	// Does describes the work of the handler for the documentation, as a sentence without its subject.
 	Does string
 
 	// handle answers reviews that are not of subresources.

@@ -26,7 +26,7 @@ type Handler struct {
 	Name string
 	// Webhook declares at which path and for which requests API servers call the handler.
 	Webhook registration.Webhook
-	// Does says for the documentation what the handler does, as a sentence without its subject.
+	// Does describes the work of the handler for the documentation, as a sentence without its subject.
 	Does string
 
 	// handle answers the reviews of the declared operations.

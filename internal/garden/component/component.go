@@ -19,23 +19,24 @@ import (
 
 // Component is a row of the table. A row without objects, which has only tasks, is a step of an operation that deploys nothing.
 //
-// Package install deploys and destroys a component that has Definitions or Objects. For a component without both, the plane registers
-// install.Steps under its name, which do the work. Steps may also do only the deployment, do only the destruction, or only return the
-// objects; package install then does the rest.
+// Package install deploys and destroys a component that has Definitions or Objects. Own names the parts of this work that install.Steps do
+// instead, which package runtime or virtual registers under the name of the row.
 type Component struct {
 	// Name is the name of the row, which is unique, for other rows and for the documentation.
 	Name string
-	// Plane is the part of the Garden that the component belongs to. The etcds wait for all rows of the runtime plane. So a row that starts
-	// after the etcds is of the virtual plane, even if its objects are in the runtime cluster.
+	// Plane is the part of the Garden that the component belongs to. The etcds wait for all rows of the runtime plane that do not themselves
+	// start after the etcds: see RuntimeDeployed.
 	Plane Plane
+	// Own are the parts of the work that install.Steps do.
+	Own Own
 	// Deploy is the task of a reconciliation. Its name is empty if the operator does not deploy the component.
 	Deploy Task
 	// Await is the task of a reconciliation that waits until the component is ready. Its name is empty if Deploy does that.
 	Await Task
 	// Destroy is the task of a deletion. Its name is empty if nothing has to be destroyed.
 	Destroy Task
-	// Unless returns why the Garden does not want the component, in one sentence, or "". A reconciliation then deletes its ManagedResources;
-	// without ManagedResources, it skips the task. Nil: every Garden wants it.
+	// Unless returns why the Garden does not want the component, in one sentence, or "". A reconciliation then deletes Sets, Leftovers and
+	// AccessSecrets, even if Own.Deploy is true; it skips the task of a row without all of them. Nil: every Garden wants the component.
 	Unless func(values.Values) string
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
 	Definitions func() ([]*unstructured.Unstructured, error)
@@ -51,7 +52,7 @@ type Component struct {
 	Ready func(*resourcesv1alpha1.ManagedResource) error
 	// Within is how long each of Sets may take to be ready. 0: as long as all ManagedResources may.
 	Within time.Duration
-	// Leftovers are objects that a deletion destroys after Sets. Objects with a namespace are in the namespace of the Garden.
+	// Leftovers are objects that are destroyed after Sets. Objects with a namespace are in the namespace of the Garden.
 	Leftovers []Object
 	// AccessSecrets are the names of its Secrets with tokens for the virtual cluster, which are destroyed as Leftovers are. While the key for
 	// tokens is replaced, the tokens are renewed after the component is deployed.
@@ -60,6 +61,14 @@ type Component struct {
 	Condition corev1beta1.ConditionType
 	// Deployments and Etcds are the names of the Deployments and Etcds of the control plane without which the condition is not True.
 	Deployments, Etcds []string
+}
+
+// Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ: package install
+// must not replace a step that was forgotten.
+type Own struct {
+	Deploy, Await, Destroy bool
+	// Objects is true if a step returns the objects, because they depend on the cluster.
+	Objects bool
 }
 
 // Plane is a part of a Garden.
@@ -125,7 +134,7 @@ type Set struct {
 
 // Objects are the objects of a component.
 type Objects struct {
-	// Direct are deployed by the operator itself, before the ManagedResources.
+	// Direct are deployed by the operator itself, before the ManagedResources. Leftovers or AccessSecrets of the row name them, too.
 	Direct []client.Object
 	// Sets are the objects of the ManagedResources, in the order of Component.Sets.
 	Sets [][]client.Object

@@ -44,6 +44,30 @@ func TestEachRowThatIsDeployedIsDestroyed(t *testing.T) {
 	}
 }
 
+// Work that a row declares twice, or for a task that it does not have, would be ignored.
+func TestOwnStepsHaveTasks(t *testing.T) {
+	for _, row := range components.All() {
+		g := NewWithT(t)
+		g.Expect(row.Own.Deploy && row.Deploy.Name == "").To(BeFalse(), row.Name)
+		g.Expect(row.Own.Await).To(Equal(row.Await.Name != ""), row.Name)
+		g.Expect(row.Own.Destroy && row.Destroy.Name == "").To(BeFalse(), row.Name)
+		g.Expect(row.Own.Objects && (row.Own.Deploy || row.Objects != nil)).To(BeFalse(), row.Name)
+		g.Expect(row.Own.Deploy && row.Objects != nil).To(BeFalse(), row.Name)
+	}
+}
+
+func TestNothingIsDestroyedWhileSeedsOrShootsExist(t *testing.T) {
+	nodes := components.Deletion(false)
+	needs := map[string][]string{}
+	for _, node := range nodes {
+		needs[node.Name] = node.DependsOn
+	}
+	check := find(nodes, component.Unused, components.Destroy).Name
+	for _, node := range nodes {
+		NewWithT(t).Expect(node.Name == check || reaches(needs, node.Name, check)).To(BeTrue(), node.Name)
+	}
+}
+
 // A dependency that is neither a row nor a milestone, and a cycle, are errors of the flow.
 func TestGraphsAreFlows(t *testing.T) {
 	expectFlows(t)
@@ -56,22 +80,26 @@ func expectFlows(t *testing.T) {
 		"reconciliation": components.Reconciliation(), "deletion": components.Deletion(false),
 		"deletion that abandons the virtual cluster": components.Deletion(true),
 	} {
-		var tasks []flow.Task
-		for _, node := range nodes {
-			tasks = append(tasks, flow.Task{
-				Name: node.Name, DependsOn: node.DependsOn, Run: func(context.Context) error { return nil },
-			})
-		}
-		_, err := flow.New(name, tasks)
-		NewWithT(t).Expect(err).NotTo(HaveOccurred(), name)
+		t.Run(name, func(t *testing.T) { expectFlow(t, nodes) })
 	}
 }
 
-func TestMilestones(t *testing.T) {
-	find := func(nodes []components.Node, row string, step components.Step) components.Node {
-		i := slices.IndexFunc(nodes, func(node components.Node) bool { return node.Component.Name == row && node.Step == step })
-		return nodes[max(i, 0)]
+func expectFlow(t *testing.T, nodes []components.Node) {
+	t.Helper()
+	var tasks []flow.Task
+	for _, node := range nodes {
+		tasks = append(tasks, flow.Task{Name: node.Name, DependsOn: node.DependsOn, Run: func(context.Context) error { return nil }})
 	}
+	_, err := flow.New("graph", tasks)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+func find(nodes []components.Node, row string, step components.Step) components.Node {
+	i := slices.IndexFunc(nodes, func(node components.Node) bool { return node.Component.Name == row && node.Step == step })
+	return nodes[max(i, 0)]
+}
+
+func TestMilestones(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		nodes []components.Node
 		row   string

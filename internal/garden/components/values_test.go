@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -26,8 +27,9 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// All tasks of a flow have the same values, whose maps, lists and pointers no component changes.
-func TestComponentsDoNotChangeTheValues(t *testing.T) {
+// eachGarden runs a test with the Gardens of all releases.
+func eachGarden(t *testing.T, test func(*testing.T, *operatorv1alpha1.Garden, values.Operator)) {
+	t.Helper()
 	list, err := images.Embedded()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	files, err := filepath.Glob("../lifecycle/testdata/releases/*.yaml")
@@ -40,25 +42,60 @@ func TestComponentsDoNotChangeTheValues(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			garden := &operatorv1alpha1.Garden{}
 			g.Expect(yaml.Unmarshal(text, garden)).To(Succeed())
-			operator := values.Operator{Namespace: "garden", Images: list}
-			before, err := values.New(garden, operator)
-			g.Expect(err).NotTo(HaveOccurred())
-			operator.Image = func(binary string) string { return binary }
-			v, err := values.New(garden, operator)
-			g.Expect(err).NotTo(HaveOccurred())
-			v.WithFacts("wildcard", []int32{443}).WithEncryption([]string{"secrets"}, "aesgcm").WithPhase("ca", "Preparing")
-			for _, row := range components.All() {
-				g.Expect(use(row, v)).To(Succeed(), row.Name)
-			}
-			g.Expect(useSteps(v)).To(Succeed())
-			v.Image = nil // functions are never equal
-			g.Expect(v).To(Equal(before))
+			test(t, garden, values.Operator{Namespace: "garden", Images: list})
 		})
 	}
 }
 
-// use calls the functions of a row.
-func use(row component.Component, v values.Values) error {
+// All tasks of a flow have the same values, whose maps, lists and pointers no component changes.
+func TestComponentsDoNotChangeTheValues(t *testing.T) {
+	eachGarden(t, func(t *testing.T, garden *operatorv1alpha1.Garden, operator values.Operator) {
+		t.Helper()
+		g := NewWithT(t)
+		before, err := values.New(garden, operator)
+		g.Expect(err).NotTo(HaveOccurred())
+		operator.Image = func(binary string) string { return binary }
+		v, err := values.New(garden, operator)
+		g.Expect(err).NotTo(HaveOccurred())
+		v.WithFacts("wildcard", []int32{443}).WithEncryption([]string{"secrets"}, "aesgcm").WithPhase("ca", "Preparing")
+		for _, row := range components.All() {
+			_, err := use(row, v)
+			g.Expect(err).NotTo(HaveOccurred(), row.Name)
+		}
+		g.Expect(useSteps(v)).To(Succeed())
+		v.Image = nil // functions are never equal
+		g.Expect(v).To(Equal(before))
+	})
+}
+
+// A deletion, and the removal of a component that the Garden does not want, find direct objects by the row. The garbage collector deletes
+// immutable objects.
+func TestRowsNameTheirDirectObjects(t *testing.T) {
+	eachGarden(t, func(t *testing.T, garden *operatorv1alpha1.Garden, operator values.Operator) {
+		t.Helper()
+		g := NewWithT(t)
+		operator.Image = func(binary string) string { return binary }
+		v, err := values.New(garden, operator)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, row := range components.All() {
+			objects, err := use(row, v)
+			g.Expect(err).NotTo(HaveOccurred(), row.Name)
+			for _, each := range objects.Direct {
+				kind := each.GetObjectKind().GroupVersionKind()
+				named := slices.ContainsFunc(row.Leftovers, func(o component.Object) bool {
+					return o.GroupVersionKind == kind && o.Name == each.GetName() && o.Cluster == (each.GetNamespace() == "")
+				})
+				named = named || kind.Kind == "Secret" && slices.Contains(row.AccessSecrets, each.GetName())
+				_, isCollectable := each.GetLabels()["resources.gardener.cloud/garbage-collectable-reference"]
+				isKept := kind.Kind == "Namespace" && each.GetName() == "istio-system" // the operator has not created it
+				g.Expect(named || isCollectable || isKept).To(BeTrue(), "%s: %s %s", row.Name, kind.Kind, each.GetName())
+			}
+		}
+	})
+}
+
+// use calls the functions of a row, and returns its objects.
+func use(row component.Component, v values.Values) (component.Objects, error) {
 	if row.Unless != nil {
 		row.Unless(v)
 	}
@@ -81,10 +118,9 @@ func use(row component.Component, v values.Values) error {
 		}
 	}
 	if row.Objects == nil {
-		return nil
+		return component.Objects{}, nil
 	}
-	_, err := row.Objects(v, found)
-	return err
+	return row.Objects(v, found)
 }
 
 func secret(name string) *corev1.Secret {

@@ -3,6 +3,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
-// Installer deploys and destroys components. All fields are required unless they say otherwise.
+// Installer deploys and destroys the components of both planes. All fields are required unless they say otherwise.
 type Installer struct {
 	// Cluster is the runtime cluster.
 	Cluster rollout.Cluster
@@ -39,21 +40,27 @@ type Installer struct {
 	WayOut func(ctx context.Context, err error) error
 }
 
-// Limits are the longest waits.
+// Limits are the longest waits. A zero one stands for its default.
 type Limits struct {
-	// Definitions is for definitions to be served or gone.
+	// Definitions is for definitions to be served or gone; default 2m.
 	Definitions time.Duration
-	// ManagedResources is for ManagedResources to be ready or gone.
+	// ManagedResources is for ManagedResources to be ready or gone; default 2m.
 	ManagedResources time.Duration
-	// Objects is for objects to be gone that the operator has deployed itself.
+	// Objects is for objects to be gone that the operator has deployed itself; default 5m.
 	Objects time.Duration
 }
 
-// Deploy deploys a component, and waits until it is ready if its row says when it is. It removes a component that the Garden does not want.
-func (i Installer) Deploy(ctx context.Context, row component.Component) error {
-	if row.Unless != nil && row.Unless(i.Values) != "" {
-		return i.remove(ctx, row)
+// Defaulted returns the limits with the defaults.
+func (l Limits) Defaulted() Limits {
+	return Limits{
+		Definitions:      cmp.Or(l.Definitions, 2*time.Minute),
+		ManagedResources: cmp.Or(l.ManagedResources, 2*time.Minute),
+		Objects:          cmp.Or(l.Objects, 5*time.Minute),
 	}
+}
+
+// Deploy deploys a component that the Garden wants, and waits until it is ready if its row says when it is.
+func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 	if row.Definitions != nil {
 		return i.DeployDefinitions(ctx, row)
 	}
@@ -64,14 +71,27 @@ func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 	return i.DeployObjects(ctx, row, objects)
 }
 
-// remove requests the deletion of the ManagedResources of a component, and does not wait.
+// remove requests the deletion of the ManagedResources of a component. If the component has other objects, remove waits until the
+// ManagedResources are gone, and then destroys the others, which the objects of the ManagedResources may need until then.
 func (i Installer) remove(ctx context.Context, row component.Component) error {
+	var requested []*unstructured.Unstructured
 	for _, set := range row.Sets {
-		if _, err := i.Cluster.DeleteManagedResource(ctx, i.namespace(set), set.Name); err != nil {
+		exists, err := i.Cluster.DeleteManagedResource(ctx, i.namespace(set), set.Name)
+		if err != nil {
 			return err
 		}
+		if exists {
+			requested = append(requested, rollout.Identity(rollout.ManagedResource, i.namespace(set), set.Name))
+		}
 	}
-	return nil
+	others := i.others(row)
+	if len(others) == 0 {
+		return nil
+	}
+	if err := i.Cluster.UntilGone(ctx, i.Limits.ManagedResources, requested...); err != nil {
+		return err
+	}
+	return i.Cluster.Destroy(ctx, i.Limits.Objects, others...)
 }
 
 // objects returns the objects of a component, after it has generated their Secrets.
@@ -109,7 +129,7 @@ func (i Installer) DeployObjects(ctx context.Context, row component.Component, o
 		return fmt.Errorf("component %s has objects of %d ManagedResources instead of %d", row.Name, len(objects.Sets), len(row.Sets))
 	}
 	for n, set := range row.Sets {
-		if err := i.DeploySet(ctx, set, objects.Sets[n]); err != nil {
+		if err := i.DeploySet(ctx, row, set, objects.Sets[n]); err != nil {
 			return err
 		}
 	}
@@ -134,8 +154,8 @@ func (i Installer) LogIgnored(ctx context.Context, row component.Component) {
 	}
 }
 
-// DeploySet deploys a ManagedResource with objects.
-func (i Installer) DeploySet(ctx context.Context, set component.Set, objects []client.Object) error {
+// DeploySet deploys a ManagedResource of a component with objects.
+func (i Installer) DeploySet(ctx context.Context, row component.Component, set component.Set, objects []client.Object) error {
 	var deployed []*unstructured.Unstructured
 	var err error
 	if set.Virtual {
@@ -176,6 +196,11 @@ func (i Installer) Destroy(ctx context.Context, row component.Component) error {
 			return err
 		}
 	}
+	return i.Cluster.Destroy(ctx, i.Limits.Objects, i.others(row)...)
+}
+
+// others returns the objects of a component that the operator has deployed itself.
+func (i Installer) others(row component.Component) []*unstructured.Unstructured {
 	objects := make([]*unstructured.Unstructured, 0, len(row.Leftovers)+len(row.AccessSecrets))
 	for _, each := range row.Leftovers {
 		namespace := i.Values.Namespace
@@ -187,7 +212,7 @@ func (i Installer) Destroy(ctx context.Context, row component.Component) error {
 	for _, name := range row.AccessSecrets {
 		objects = append(objects, rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), i.Values.Namespace, name))
 	}
-	return i.Cluster.Destroy(ctx, i.Limits.Objects, objects...)
+	return objects
 }
 
 func (i Installer) destroySet(ctx context.Context, set component.Set) error {

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -19,7 +18,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
+	garden "github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
@@ -63,7 +64,8 @@ func configMap(name string) []client.Object {
 
 // row is a component with an object that is deployed directly, and two ManagedResources.
 var row = component.Component{
-	Name: "fruit", Plane: component.Runtime, Sets: []component.Set{{Name: "apple"}, {Name: "pear", Virtual: true}},
+	Name: "fruit", Plane: component.Runtime, Condition: "RuntimeComponentsHealthy",
+	Sets: []component.Set{{Name: "apple"}, {Name: "pear", Virtual: true}},
 	Objects: func(values.Values, component.Secrets) (component.Objects, error) {
 		return component.Objects{Direct: configMap("basket"), Sets: [][]client.Object{configMap("a"), configMap("p")}}, nil
 	},
@@ -84,16 +86,64 @@ func TestDeployedObjects(t *testing.T) {
 	}
 }
 
+// unwanted returns a row that no Garden wants.
+func unwanted(row component.Component) component.Component {
+	row.Unless = func(values.Values) string { return "no fruit" }
+	return row
+}
+
+// deploy runs the task that deploys a row.
+func deploy(t *testing.T, i install.Installer, row component.Component, steps install.Steps) error {
+	t.Helper()
+	nodes := []components.Node{{Component: row, Step: components.Deploy, Task: component.Task{Name: "task"}}}
+	tasks, err := i.Tasks([]component.Component{row}, nodes, map[string]install.Steps{row.Name: steps})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(tasks).To(ConsistOf(HaveField("SkipReason", BeEmpty())))
+	return tasks[0].Run(t.Context())
+}
+
 func TestComponentThatIsNotWantedIsRemoved(t *testing.T) {
-	g := NewWithT(t)
-	unwanted := row
-	unwanted.Unless = func(values.Values) string { return "no fruit" }
-	i, _ := installer(t, ours(&resourcesv1alpha1.ManagedResource{}, "apple"))
-	g.Expect(i.Deploy(t.Context(), unwanted)).To(Succeed())
-	for _, name := range []string{"apple", "pear"} {
-		err := i.Cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &resourcesv1alpha1.ManagedResource{})
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), name)
+	own := func(context.Context) error { return errors.New("deployed") }
+	objects := func(context.Context) (component.Objects, error) { return component.Objects{}, errors.New("deployed") }
+	onlySecret := component.Component{Name: "fruit", AccessSecrets: row.AccessSecrets, Objects: row.Objects}
+	onlyLeftover := component.Component{Name: "fruit", Leftovers: row.Leftovers, Objects: row.Objects}
+	onlySets := component.Component{Name: "fruit", Sets: row.Sets, Objects: row.Objects}
+	ownDeploy, ownObjects := row, row
+	ownDeploy.Own, ownObjects.Own = component.Own{Deploy: true}, component.Own{Objects: true}
+	for sentence, tc := range map[string]struct {
+		row   component.Component
+		steps install.Steps
+		want  []string
+	}{
+		"ManagedResources, then other objects": {row: row, want: []string{"apple", "pear", "basket", "token"}},
+		"only ManagedResources":                {row: onlySets, want: []string{"apple", "pear"}},
+		"only a direct object":                 {row: onlyLeftover, want: []string{"basket"}},
+		"only a Secret with a token":           {row: onlySecret, want: []string{"token"}},
+		"the deployment is a step of its own": {
+			row: ownDeploy, steps: install.Steps{Deploy: own}, want: []string{"apple", "pear", "basket", "token"},
+		},
+		"the objects depend on the cluster": {
+			row: ownObjects, steps: install.Steps{Objects: objects}, want: []string{"apple", "pear", "basket", "token"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			i, deleted := installer(t, ours(&resourcesv1alpha1.ManagedResource{}, "apple"), ours(&resourcesv1alpha1.ManagedResource{}, "pear"),
+				ours(&corev1.ConfigMap{}, "basket"), ours(&corev1.Secret{}, "token"))
+			g.Expect(deploy(t, i, unwanted(tc.row), tc.steps)).To(Succeed())
+			g.Expect(*deleted).To(Equal(tc.want))
+			g.Expect(deploy(t, i, unwanted(tc.row), tc.steps)).To(Succeed())
+			g.Expect(*deleted).To(Equal(tc.want))
+		})
 	}
+}
+
+func TestRemovalKeepsObjectsOfOthers(t *testing.T) {
+	g := NewWithT(t)
+	i, deleted := installer(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "basket"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "token"}})
+	g.Expect(deploy(t, i, unwanted(row), install.Steps{})).To(Succeed())
+	g.Expect(*deleted).To(BeEmpty())
 }
 
 func TestManagedResourcesAreDestroyedBeforeOtherObjects(t *testing.T) {
@@ -116,7 +166,7 @@ func TestAbandonedManagedResourceNeedsNoResourceManager(t *testing.T) {
 func TestTasks(t *testing.T) {
 	work := func(err error) install.Work { return func(context.Context) error { return err } }
 	own := errors.New("own step")
-	unless := func(values.Values) string { return "no fruit" }
+	with := func(row component.Component, own component.Own) component.Component { row.Own = own; return row }
 	for sentence, tc := range map[string]struct {
 		row    component.Component
 		step   components.Step
@@ -125,35 +175,42 @@ func TestTasks(t *testing.T) {
 		result error // of the work
 		idle   bool  // the task has no work
 	}{
-		"a step of its own deploys": {row: row, step: components.Deploy, steps: install.Steps{Deploy: work(own)}, result: own},
-		"a step of its own waits":   {row: row, step: components.Await, steps: install.Steps{Await: work(own)}, result: own},
+		"a step of its own deploys": {
+			row: with(row, component.Own{Deploy: true}), step: components.Deploy, steps: install.Steps{Deploy: work(own)}, result: own,
+		},
+		"a step of its own waits": {
+			row: with(row, component.Own{Await: true}), step: components.Await, steps: install.Steps{Await: work(own)}, result: own,
+		},
 		"a step of its own destroys, the row deploys": {
-			row: row, step: components.Deploy, steps: install.Steps{Destroy: work(own)},
+			row: with(row, component.Own{Destroy: true}), step: components.Deploy, steps: install.Steps{Destroy: work(own)},
 		},
 		"objects that depend on the cluster": {
-			row: row, step: components.Deploy,
+			row: with(row, component.Own{Objects: true}), step: components.Deploy,
 			steps: install.Steps{Objects: func(context.Context) (component.Objects, error) { return component.Objects{}, own }}, result: own,
 		},
 		"a row without objects": {row: component.Component{Name: "fruit"}, step: components.Deploy, idle: true},
-		"an unwanted component without ManagedResources is skipped": {
-			row:  component.Component{Name: "fruit", Plane: component.Runtime, Unless: unless, Definitions: row.Definitions},
-			step: components.Destroy, skips: "no fruit", idle: true,
+		"an unwanted component without objects is not deployed": {
+			row: unwanted(component.Component{Name: "fruit"}), step: components.Deploy, skips: "no fruit", idle: true,
 		},
-		"an unwanted component with ManagedResources is removed": {
-			row: func() component.Component { unwanted := row; unwanted.Unless = unless; return unwanted }(), step: components.Deploy,
+		"an unwanted component without objects is not destroyed": {
+			row: unwanted(component.Component{Name: "fruit"}), step: components.Destroy, skips: "no fruit", idle: true,
 		},
+		"an unwanted component is not awaited": {
+			row: unwanted(with(row, component.Own{Await: true})), step: components.Await, steps: install.Steps{Await: work(own)},
+			skips: "no fruit", result: own,
+		},
+		"an unwanted component with objects is destroyed": {row: unwanted(row), step: components.Destroy},
 		"a step that is not needed": {
-			row: row, step: components.Destroy, steps: install.Steps{SkipsDestroy: "all is eaten", Destroy: work(own)},
-			skips: "all is eaten", result: own,
+			row: with(row, component.Own{Destroy: true}), step: components.Destroy,
+			steps: install.Steps{SkipsDestroy: "all is eaten", Destroy: work(own)}, skips: "all is eaten", result: own,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
 			i, _ := installer(t)
-			planes := map[component.Plane]install.Plane{
-				component.Runtime: {Installer: i}, component.Virtual: {Steps: map[string]install.Steps{"fruit": tc.steps}},
-			}
-			tasks := install.Tasks([]components.Node{{Component: tc.row, Step: tc.step, Task: component.Task{Name: "task"}}}, planes)
+			nodes := []components.Node{{Component: tc.row, Step: tc.step, Task: component.Task{Name: "task"}}}
+			tasks, err := i.Tasks([]component.Component{tc.row}, nodes, nil, map[string]install.Steps{"fruit": tc.steps})
+			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(tasks).To(HaveLen(1))
 			g.Expect(tasks[0].SkipReason).To(Equal(tc.skips))
 			g.Expect(tasks[0].Run == nil).To(Equal(tc.idle))
@@ -162,4 +219,41 @@ func TestTasks(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestStepsAreThoseOfTheRows(t *testing.T) {
+	work := func(context.Context) error { return nil }
+	peeled := row
+	peeled.Own = component.Own{Destroy: true}
+	for sentence, tc := range map[string]struct {
+		row    component.Component
+		planes []map[string]install.Steps
+		want   string
+	}{
+		"a forgotten step": {
+			row:  peeled,
+			want: `row "fruit" has the steps {Deploy:false Await:false Destroy:false Objects:false} instead of {`,
+		},
+		"a step that the row does not name": {
+			row: row, planes: []map[string]install.Steps{{"fruit": {Await: work}}},
+			want: `row "fruit" has the steps {Deploy:false Await:true Destroy:false Objects:false} instead of {Deploy:false Await:false`,
+		},
+		"steps of no row": {
+			row: row, planes: []map[string]install.Steps{{"friut": {Deploy: work}}}, want: `steps of "friut", which is no row`,
+		},
+		"steps of two planes": {
+			row: peeled, planes: []map[string]install.Steps{{"fruit": {Destroy: work}}, {"fruit": {Destroy: work}}},
+			want: `two planes have steps of row "fruit"`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			_, err := install.Installer{}.Tasks([]component.Component{tc.row}, nil, tc.planes...)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestRowsAndStepsOfBothPlanesMatch(t *testing.T) {
+	_, err := install.Installer{}.Tasks(components.All(), nil, (&garden.Platform{}).Steps(), (&virtual.ControlPlane{}).Steps())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }

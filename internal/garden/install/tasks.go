@@ -1,7 +1,12 @@
 package install
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
@@ -11,55 +16,84 @@ import (
 // Work is the work of a task.
 type Work = func(ctx context.Context) error
 
-// Steps does work for a row that the Installer cannot do. If Deploy or Destroy is nil, the Installer does that work. A row with a task
-// Await needs Await.
+// Steps does work for a row that the Installer cannot do. The row names this work in Own; the Installer does the rest.
 type Steps struct {
 	Deploy, Await, Destroy Work
-	// Objects returns the objects of a component if they depend on the cluster. The Installer deploys them. Ignored if Deploy is set.
+	// Objects returns the objects of a component if they depend on the cluster. The Installer deploys them.
 	Objects func(ctx context.Context) (component.Objects, error)
 	// SkipsDeploy and SkipsDestroy say why the task is not needed, in one sentence. Empty: it is needed.
 	SkipsDeploy, SkipsDestroy string
 }
 
-// Plane does the work for the rows of a plane.
-type Plane struct {
-	Installer Installer
-	// Steps contains the Steps of the rows that have some, by the names of the rows. The rows may belong to another plane.
-	Steps map[string]Steps
+func (s Steps) own() component.Own {
+	return component.Own{Deploy: s.Deploy != nil, Await: s.Await != nil, Destroy: s.Destroy != nil, Objects: s.Objects != nil}
 }
 
-// Tasks returns the tasks of a flow. If neither Steps nor the Installer has work for a task, the flow refuses the task.
-func Tasks(nodes []components.Node, planes map[component.Plane]Plane) []flow.Task {
+// Tasks returns the tasks of a flow for the nodes of an operation. The rows are all rows of the table. Each plane contains the Steps of
+// some rows, by the names of the rows. If neither Steps nor the Installer has work for a task, the flow refuses the task.
+//
+// The error names the rows whose Steps differ from Own, Steps that belong to no row, and Steps that two planes contain. The Installer must
+// not replace a step that was forgotten: it would destroy etcd-druid while Etcds exist.
+func (i Installer) Tasks(rows []component.Component, nodes []components.Node, planes ...map[string]Steps) ([]flow.Task, error) {
+	all, err := merge(rows, planes)
+	if err != nil {
+		return nil, err
+	}
 	tasks := make([]flow.Task, 0, len(nodes))
 	for _, node := range nodes {
-		row, steps := node.Component, Steps{}
-		for _, plane := range planes {
-			if own, has := plane.Steps[row.Name]; has {
-				steps = own
-			}
-		}
-		installer := planes[row.Plane].Installer
+		row, steps := node.Component, all[node.Component.Name]
 		task := flow.Task{Name: node.Name, DependsOn: node.DependsOn}
-		if row.Unless != nil && len(row.Sets) == 0 {
-			task.SkipReason = row.Unless(installer.Values)
+		unwanted := ""
+		if row.Unless != nil {
+			unwanted = row.Unless(i.Values)
 		}
+		removes := unwanted != "" && len(row.Sets)+len(row.Leftovers)+len(row.AccessSecrets) > 0
 		switch node.Step {
 		case components.Deploy:
-			task.Run = installer.deployWork(row, steps)
-			if steps.SkipsDeploy != "" {
-				task.SkipReason = steps.SkipsDeploy
+			task.Run, task.SkipReason = i.deployWork(row, steps), cmp.Or(steps.SkipsDeploy, unwanted)
+			if removes {
+				task.Run, task.SkipReason = func(ctx context.Context) error { return i.remove(ctx, row) }, ""
 			}
 		case components.Await:
-			task.Run = steps.Await
+			task.Run, task.SkipReason = steps.Await, unwanted
 		case components.Destroy:
-			task.Run = installer.destroyWork(row, steps)
-			if steps.SkipsDestroy != "" {
-				task.SkipReason = steps.SkipsDestroy
+			task.Run, task.SkipReason = i.destroyWork(row, steps), steps.SkipsDestroy
+			if !removes {
+				task.SkipReason = cmp.Or(steps.SkipsDestroy, unwanted)
 			}
 		}
 		tasks = append(tasks, task)
 	}
-	return tasks
+	return tasks, nil
+}
+
+// merge returns the steps of all planes, by the names of their rows.
+func merge(rows []component.Component, planes []map[string]Steps) (map[string]Steps, error) {
+	all := map[string]Steps{}
+	var problems []string
+	for _, plane := range planes {
+		for name, steps := range plane {
+			if _, has := all[name]; has {
+				problems = append(problems, fmt.Sprintf("two planes have steps of row %q", name))
+			}
+			all[name] = steps
+		}
+	}
+	for _, row := range rows {
+		if own := all[row.Name].own(); own != row.Own {
+			problems = append(problems, fmt.Sprintf("row %q has the steps %+v instead of %+v", row.Name, own, row.Own))
+		}
+	}
+	for name := range all {
+		if !slices.ContainsFunc(rows, func(row component.Component) bool { return row.Name == name }) {
+			problems = append(problems, fmt.Sprintf("steps of %q, which is no row", name))
+		}
+	}
+	if len(problems) > 0 {
+		slices.Sort(problems)
+		return nil, errors.New(strings.Join(problems, "; "))
+	}
+	return all, nil
 }
 
 func (i Installer) deployWork(row component.Component, steps Steps) Work {

@@ -919,7 +919,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 		Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed"), SecretRefs: []corev1.LocalObjectReference{{Name: "none"}}},
 	}
 	s.Expect(s.admin.Create(t.Context(), foreign)).To(Succeed())
-	s.reconciler.Timing.Runtime.ManagedResources = 2 * time.Second
+	s.reconciler.Timing.Limits.ManagedResources = 2 * time.Second
 	s.delete()
 	s.Eventually(func() error { // other waits may time out first
 		_, err := s.reconcile()
@@ -932,7 +932,7 @@ func TestForeignManagedResourceStopsTheDeletion(t *testing.T) {
 	s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager")).To(BeTrue())
 	s.Expect(s.secrets("ca")).To(HaveLen(1))
 
-	s.reconciler.Timing.Runtime.ManagedResources = binary.Patience
+	s.reconciler.Timing.Limits.ManagedResources = binary.Patience
 	done := s.begin()
 	s.Expect(s.admin.Delete(t.Context(), foreign)).To(Succeed())
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil()))
@@ -1056,7 +1056,7 @@ func TestDeletionAndChangeEndAReconciliationThatWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			s.reconciler.Timing.Runtime.ManagedResources = time.Hour
+			s.reconciler.Timing.Limits.ManagedResources = time.Hour
 			s.stop("ManagedResource")
 			s.create()
 			done := s.begin()

@@ -11,7 +11,6 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
-	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
@@ -40,7 +39,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 		return ctrl.Result{}, withRemedy(err)
 	}
 	garden := s.garden
-	platform, plane := r.platform(garden, secrets, v), r.controlPlane(garden, secrets, v)
+	platform, plane := r.planes(garden, secrets, v)
 	tasks, err := r.run(ctx, s, "Garden reconciliation", components.Reconciliation(), platform, plane)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -107,7 +106,7 @@ func (s *status) recordEncryption(ctx context.Context, secrets *manager.Manager,
 // delete destroys the objects that the operator created, and then removes the finalizer.
 func (r *Reconciler) delete(ctx context.Context, s *status, secrets *manager.Manager) error {
 	v := values.OfAny(s.garden, r.Operator)
-	platform, plane := r.platform(s.garden, secrets, v), r.controlPlane(s.garden, secrets, v)
+	platform, plane := r.planes(s.garden, secrets, v)
 	if _, err := r.run(ctx, s, "Garden deletion", components.Deletion(plane.Abandons()), platform, plane); err != nil {
 		return err
 	}
@@ -130,7 +129,10 @@ func (r *Reconciler) run(
 	var watching sync.WaitGroup
 	defer func() { end(nil); watching.Wait() }()
 	waits := sync.OnceFunc(func() { watching.Go(func() { r.endIfOutdated(ctx, garden, end) }) })
-	tasks := install.Tasks(nodes, map[component.Plane]install.Plane{component.Runtime: platform.Plane(), component.Virtual: plane.Plane()})
+	tasks, err := plane.Installer.Tasks(components.All(), nodes, platform.Steps(), plane.Steps())
+	if err != nil {
+		return nil, err
+	}
 	for i := range tasks {
 		tasks[i] = r.withEvents(garden, tasks[i], waits)
 	}
@@ -160,11 +162,23 @@ func (r *Reconciler) cluster() rollout.Cluster {
 	}
 }
 
+// planes returns the components of the runtime cluster and of the virtual cluster, which one Installer deploys and destroys.
+func (r *Reconciler) planes(
+	garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values,
+) (*runtime.Platform, *virtual.ControlPlane) {
+	platform, plane := r.platform(garden, secrets, v), r.controlPlane(garden, secrets, v)
+	installer := install.Installer{
+		Cluster: r.cluster(), Secrets: secrets, Values: v, Limits: r.Timing.defaulted().Limits, OmitsDefinition: r.OmitsDefinition,
+		DefinitionKept: platform.ReportKept, Abandons: plane.Abandons(), WayOut: plane.WithWayOut,
+	}
+	platform.Installer, plane.Installer = installer, installer
+	return platform, plane
+}
+
 // platform returns the components of the runtime cluster.
 func (r *Reconciler) platform(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *runtime.Platform {
 	return &runtime.Platform{
 		Cluster: r.cluster(), Secrets: secrets, Values: v, Garden: garden, Clock: r.Clock, Timing: r.Timing.Runtime, Recorder: r.Recorder,
-		OmitsDefinition: r.OmitsDefinition,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/flow"
+	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
@@ -18,6 +19,8 @@ type Timing struct {
 	ReportInterval time.Duration
 	// WaitEvent is how long a task waits before an Event reports the wait; default 10s.
 	WaitEvent time.Duration
+	// Limits are the longest waits for the components of both clusters.
+	Limits install.Limits
 	// Runtime are the times of the runtime cluster.
 	Runtime runtime.Timing
 	// Virtual are the times of the virtual cluster.
@@ -29,6 +32,6 @@ func (t Timing) defaulted() Timing {
 		ReportDelay:    cmp.Or(t.ReportDelay, 2*time.Second),
 		ReportInterval: cmp.Or(t.ReportInterval, flow.GardenReportInterval),
 		WaitEvent:      cmp.Or(t.WaitEvent, 10*time.Second),
-		Runtime:        t.Runtime, Virtual: t.Virtual,
+		Limits:         t.Limits.Defaulted(), Runtime: t.Runtime, Virtual: t.Virtual,
 	}
 }

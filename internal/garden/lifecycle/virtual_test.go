@@ -1000,7 +1000,7 @@ func TestVirtualClusterWhoseAPIServerCannotStartIsAbandonedByItsName(t *testing.
 	s.edit(annotated("espalier.dev/skipped-checks", "seeds-and-shoots"))
 	s.virtual = &rest.Config{Host: "https://127.0.0.1:1"}
 	s.reconciler.Connection.Forget()
-	s.reconciler.Timing.Virtual.ManagedResources = 100 * time.Millisecond
+	s.reconciler.Timing.Limits.ManagedResources = 100 * time.Millisecond
 	held := s.holdVirtualSets()
 	ready := func(replicas int32) {
 		t.Helper()
@@ -1027,6 +1027,7 @@ func TestVirtualClusterWhoseAPIServerCannotStartIsAbandonedByItsName(t *testing.
 	}
 
 	s.edit(annotated("espalier.dev/abandon-virtual-cluster", "garden-1"))
+	s.reconciler.Timing.Limits.ManagedResources = 0
 	s.requests.Reset()
 	s.mustReconcile()
 	s.Expect(s.isGone()).To(BeTrue())

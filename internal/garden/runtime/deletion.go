@@ -103,7 +103,7 @@ func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, erro
 // the deletion of the resource manager, none of them could be deleted any more.
 func (p *Platform) untilNoManagedResources(ctx context.Context) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
-	return p.Cluster.Until(ctx, p.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+	return p.Cluster.Until(ctx, p.Installer.Limits.ManagedResources, func(ctx context.Context) error {
 		sets := &resourcesv1alpha1.ManagedResourceList{}
 		err := p.Cluster.Client.List(ctx, sets)
 		if rollout.IsGone(err) {
@@ -138,5 +138,5 @@ func (p *Platform) removeHVPA(ctx context.Context) error {
 	if err != nil || !requested {
 		return err
 	}
-	return p.Cluster.UntilGone(ctx, p.Timing.defaulted().Definitions, definition)
+	return p.Cluster.UntilGone(ctx, p.Installer.Limits.Definitions, definition)
 }

@@ -145,7 +145,7 @@ func (p *Platform) destroyDruid(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
-	return p.installer().Destroy(ctx, etcddruid.Component)
+	return p.Installer.Destroy(ctx, etcddruid.Component)
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
@@ -153,12 +153,12 @@ func (p *Platform) destroyETCDDefinitions(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
 	}
-	return p.installer().DestroyDefinitions(ctx, crds.ETCDComponent)
+	return p.Installer.DestroyDefinitions(ctx, crds.ETCDComponent)
 }
 
 // noEtcds fails if there are objects of etcd-druid in any namespace.
 func (p *Platform) noEtcds(ctx context.Context, what string) error {
-	definitions, err := p.installer().Definitions(crds.ETCDComponent)
+	definitions, err := p.Installer.Definitions(crds.ETCDComponent)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (p *Platform) resourceManager() ([]*unstructured.Unstructured, error) {
 // and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
 // replaces it. It also waits until netpol-controller has replaced the policies of earlier releases, if there are any.
 func (p *Platform) deployResourceManager(ctx context.Context) error {
-	if err := p.installer().DeployDefinitions(ctx, resourcemanager.Component); err != nil {
+	if err := p.Installer.DeployDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
 	}
 	objects, err := p.resourceManager()
@@ -113,7 +113,7 @@ func (p *Platform) checkRegistration(ctx context.Context) error {
 
 // destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
 func (p *Platform) destroyResourceManager(ctx context.Context) error {
-	if err := p.installer().DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
+	if err := p.Installer.DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
 	}
 	objects, err := p.resourceManager()

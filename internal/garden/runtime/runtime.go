@@ -40,17 +40,17 @@ type Platform struct {
 	// Garden is the Garden as it was before the tasks run.
 	Garden *operatorv1alpha1.Garden
 	Clock  clock.PassiveClock
+	// Installer deploys and destroys components of both planes. Only Steps needs it.
+	Installer install.Installer
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
 	// Recorder records Events about the Garden.
 	Recorder events.EventRecorder
-	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. Nil omits none.
-	OmitsDefinition func(name string) bool
 }
 
-// Plane returns the work for the rows of the runtime plane, and for the etcds.
-func (p *Platform) Plane() install.Plane {
-	return install.Plane{Installer: p.installer(), Steps: map[string]install.Steps{
+// Steps returns the work for rows that the Installer does not do: rows of the runtime plane, and the etcds.
+func (p *Platform) Steps() map[string]install.Steps {
+	return map[string]install.Steps{
 		components.GenericKubeconfig: {Deploy: p.generateKubeconfig},
 		component.ETCDDefinitions:    {Destroy: p.destroyETCDDefinitions},
 		component.HVPA:               {Deploy: p.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
@@ -59,19 +59,10 @@ func (p *Platform) Plane() install.Plane {
 		component.Etcds:              p.etcdSteps(),
 		component.NoManagedResources: {Destroy: p.untilNoManagedResources},
 		components.Secrets:           {Destroy: p.destroySecrets},
-	}}
+	}
 }
 
-// installer returns the Installer of the runtime plane. It does all work for which a component has no step of its own.
-func (p *Platform) installer() install.Installer {
-	timing := p.Timing.defaulted()
-	return install.Installer{
-		Cluster: p.Cluster, Secrets: p.Secrets, Values: p.Values, OmitsDefinition: p.OmitsDefinition,
-		Limits: install.Limits{
-			Definitions: timing.Definitions, ManagedResources: timing.ManagedResources, Objects: timing.ManagedResources,
-		},
-		DefinitionKept: func(cause error) {
-			p.Recorder.Eventf(p.Garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", cause)
-		},
-	}
+// ReportKept sends an Event about a definition that stays at the deletion of the Garden.
+func (p *Platform) ReportKept(cause error) {
+	p.Recorder.Eventf(p.Garden, nil, "Warning", reasonDefinitionKept, "Delete", "Kept CustomResourceDefinition: %s", cause)
 }

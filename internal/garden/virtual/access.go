@@ -55,7 +55,7 @@ func (c *ControlPlane) renewTokens(ctx context.Context) error {
 	selected := []client.ListOption{client.InNamespace(c.Values.Namespace), client.MatchingLabels{
 		resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor, resourcesv1alpha1.ResourceClass: "shoot",
 	}}
-	return c.Cluster.Until(ctx, c.Timing.defaulted().ManagedResources, func(ctx context.Context) error {
+	return c.Cluster.Until(ctx, c.Installer.Limits.ManagedResources, func(ctx context.Context) error {
 		tokens := &corev1.SecretList{}
 		if err := c.Cluster.Client.List(ctx, tokens, selected...); err != nil {
 			return fmt.Errorf("list Secrets with tokens: %w", err)

@@ -38,8 +38,8 @@ var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 // Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
 func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
 
-// withWayOut adds to an error how to delete a Garden although its virtual cluster has no API server any more.
-func (c *ControlPlane) withWayOut(ctx context.Context, err error) error {
+// WithWayOut adds to an error how to delete a Garden although its virtual cluster has no API server any more.
+func (c *ControlPlane) WithWayOut(ctx context.Context, err error) error {
 	live, failure := c.readDeployment(ctx, kubeapiserver.Name)
 	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {
 		return err
@@ -62,7 +62,7 @@ func (c *ControlPlane) destroyResourceManager(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.installer().Destroy(ctx, resourcemanager.VirtualComponent); err != nil {
+	if err := c.Installer.Destroy(ctx, resourcemanager.VirtualComponent); err != nil {
 		return err
 	}
 	return c.Cluster.Destroy(ctx, timeout, append(running, objects...)...)

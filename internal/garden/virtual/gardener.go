@@ -30,7 +30,7 @@ import (
 // deployGardenerServer deploys gardener-apiserver. A new encryption key takes two deployments, and so does a resource that was not
 // encrypted before, as in kube-apiserver.
 func (c *ControlPlane) deployGardenerServer(ctx context.Context) error {
-	c.installer().LogIgnored(ctx, gardenerapiserver.Component)
+	c.Installer.LogIgnored(ctx, gardenerapiserver.Component)
 	found, err := c.find(ctx, gardenerapiserver.Names(c.Values))
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ func (c *ControlPlane) deployGardenerServer(ctx context.Context) error {
 	}
 	if !gardenerapiserver.ServesAPIs(set) {
 		// gardener-apiserver does not become ready without these rights.
-		failure := c.installer().DeploySet(ctx, gardener.VirtualSet(gardenerapiserver.Component), gardenerapiserver.AccessObjects())
-		if failure != nil {
+		row := gardenerapiserver.Component
+		if failure := c.Installer.DeploySet(ctx, row, gardener.VirtualSet(row), gardenerapiserver.AccessObjects()); failure != nil {
 			return failure
 		}
 	}
@@ -207,7 +207,7 @@ func (c *ControlPlane) deployAdmission(ctx context.Context) error {
 		return err
 	}
 	row := gardeneradmission.Component
-	if err := c.installer().UntilReady(ctx, row, gardener.RuntimeSet(row)); err != nil || called {
+	if err := c.Installer.UntilReady(ctx, row, gardener.RuntimeSet(row)); err != nil || called {
 		return err
 	}
 	return c.deployVirtual(ctx, gardeneradmission.Component, gardeneradmission.VirtualObjects(c.Values, bundle, true))
@@ -250,13 +250,13 @@ func (c *ControlPlane) deployProgram(ctx context.Context, row component.Componen
 	if err := c.Cluster.DeployTyped(ctx, objects.Direct...); err != nil {
 		return err
 	}
-	return c.installer().DeploySet(ctx, gardener.RuntimeSet(row), objects.Set)
+	return c.Installer.DeploySet(ctx, row, gardener.RuntimeSet(row), objects.Set)
 }
 
 // deployVirtual deploys the objects of a program in the virtual cluster, and waits until they are healthy.
 func (c *ControlPlane) deployVirtual(ctx context.Context, row component.Component, objects []client.Object) error {
-	if err := c.installer().DeploySet(ctx, gardener.VirtualSet(row), objects); err != nil {
+	if err := c.Installer.DeploySet(ctx, row, gardener.VirtualSet(row), objects); err != nil {
 		return err
 	}
-	return c.installer().UntilReady(ctx, row, gardener.VirtualSet(row))
+	return c.Installer.UntilReady(ctx, row, gardener.VirtualSet(row))
 }

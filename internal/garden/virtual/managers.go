@@ -43,7 +43,8 @@ func (c *ControlPlane) deployControllerManager(ctx context.Context) error {
 	if err := c.Cluster.DeployTyped(ctx, others...); err != nil {
 		return err
 	}
-	if err := c.installer().DeploySet(ctx, kubecontrollermanager.Component.Sets[0], kubecontrollermanager.VirtualObjects()); err != nil {
+	row := kubecontrollermanager.Component
+	if err := c.Installer.DeploySet(ctx, row, row.Sets[0], kubecontrollermanager.VirtualObjects()); err != nil {
 		return err
 	}
 	timeout := c.Timing.defaulted().ControllerManager
@@ -138,7 +139,8 @@ func (c *ControlPlane) bootstrapCertificate(ctx context.Context) (*corev1.Secret
 func (c *ControlPlane) applyResourceManager(
 	ctx context.Context, credentials resourcemanager.Credentials,
 ) ([]*unstructured.Unstructured, error) {
-	if err := c.installer().DeploySet(ctx, resourcemanager.VirtualComponent.Sets[0], resourcemanager.TargetObjects()); err != nil {
+	row := resourcemanager.VirtualComponent
+	if err := c.Installer.DeploySet(ctx, row, row.Sets[0], resourcemanager.TargetObjects()); err != nil {
 		return nil, err
 	}
 	objects, err := c.resourceManager(credentials)

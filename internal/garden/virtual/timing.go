@@ -19,8 +19,6 @@ type Timing struct {
 	Bootstrap time.Duration
 	// ResourceManager is the longest wait for the resource manager to be healthy; default 5m.
 	ResourceManager time.Duration
-	// ManagedResources is the longest wait for ManagedResources to be healthy or gone; default 2m.
-	ManagedResources time.Duration
 	// Connection is the longest wait for the token of the operator; default 30s.
 	Connection time.Duration
 	// Gardener is the longest wait for a program of Gardener to be rolled out; default 5m.
@@ -36,7 +34,6 @@ func (t Timing) defaulted() Timing {
 		ControllerManager: cmp.Or(t.ControllerManager, 3*time.Minute),
 		Bootstrap:         cmp.Or(t.Bootstrap, 2*time.Minute),
 		ResourceManager:   cmp.Or(t.ResourceManager, 5*time.Minute),
-		ManagedResources:  cmp.Or(t.ManagedResources, 2*time.Minute),
 		Connection:        cmp.Or(t.Connection, 30*time.Second),
 		Gardener:          cmp.Or(t.Gardener, gardener.Within),
 		Snapshot:          cmp.Or(t.Snapshot, 15*time.Minute),

@@ -51,6 +51,8 @@ type ControlPlane struct {
 	// Values are the inputs from which the components are built. A deletion needs only the values of the operator.
 	Values values.Values
 	Clock  clock.PassiveClock
+	// Installer deploys and destroys components of both planes. Only Steps needs it.
+	Installer install.Installer
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
 	// SkippedChecks are the names of checks that the user skips.
@@ -70,22 +72,8 @@ type ControlPlane struct {
 
 const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
 
-// Plane returns the work for the rows of the virtual plane.
-func (c *ControlPlane) Plane() install.Plane {
-	return install.Plane{Installer: c.installer(), Steps: c.steps()}
-}
-
-// installer returns the Installer of the virtual plane. It does all work for which a component has no step of its own.
-func (c *ControlPlane) installer() install.Installer {
-	timing := c.Timing.defaulted()
-	return install.Installer{
-		Cluster: c.Cluster, Secrets: c.Secrets, Values: c.Values, Abandons: c.Abandons(), WayOut: c.withWayOut,
-		Limits: install.Limits{ManagedResources: timing.ManagedResources, Objects: timing.APIServer},
-	}
-}
-
-// steps returns the work for rows that the Installer does not do. The steps of the etcds are in package runtime.
-func (c *ControlPlane) steps() map[string]install.Steps {
+// Steps returns the work for rows that the Installer does not do. The steps of the etcds are in package runtime.
+func (c *ControlPlane) Steps() map[string]install.Steps {
 	var refs kubeapiserver.References         // set by the first task, read by other tasks
 	var managers []*unstructured.Unstructured // set by the task that deploys them, read by the task that waits
 	noRenewal := ""

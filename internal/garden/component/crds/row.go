@@ -14,6 +14,7 @@ func afterResourceManager(task string) component.Task {
 // ETCDComponent is the definitions for etcd-druid. A step of its own destroys them.
 var ETCDComponent = component.Component{
 	Name: component.ETCDDefinitions, Plane: component.Runtime, Definitions: ETCD,
+	Own:     component.Own{Destroy: true},
 	Deploy:  component.Task{Name: "Deploying ETCD-related custom resource definitions", Does: deploys},
 	Destroy: afterResourceManager("Destroying ETCD-related custom resource definitions"),
 }
@@ -31,6 +32,7 @@ var VPAComponent = component.Component{
 // HVPAComponent is the definition of Hvpas, which is only removed, in a step of its own.
 var HVPAComponent = component.Component{
 	Name: component.HVPA, Plane: component.Runtime,
+	Own: component.Own{Deploy: true},
 	Deploy: component.Task{
 		Name: "Reconciling custom resource definitions for HVPA",
 		Does: "deletes ManagedResource `hvpa` of former releases of Gardener, and the definition of Hvpas unless there are some",

@@ -8,6 +8,7 @@ import (
 // Component is both etcds. They have steps of their own: while certificate authorities are rotated, the members first trust a new one.
 var Component = component.Component{
 	Name: component.Etcds, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Own: component.Own{Deploy: true, Await: true, Destroy: true},
 	Deploy: component.Task{
 		Name: "Deploying main and events ETCDs of virtual garden", After: []string{component.RuntimeDeployed, component.Preconditions},
 		Does: "generates their certificates, and creates or updates the Etcds `virtual-garden-etcd-main` and `-events`. While a rotation of " +

@@ -12,6 +12,7 @@ import (
 // Component is etcd-druid. A step of its own checks that no Etcd is left before etcd-druid is destroyed.
 var Component = component.Component{
 	Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
+	Own: component.Own{Destroy: true},
 	Deploy: component.Task{
 		Name: "Deploying ETCD Druid", After: []string{component.ResourceManager},
 		Does: "creates ManagedResource `etcd-druid`, and waits until etcd-druid is healthy and rolled out",

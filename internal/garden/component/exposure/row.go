@@ -11,6 +11,7 @@ import (
 // ServiceComponent is the Service of kube-apiserver. It has a step of its own, which waits for the load balancer of the gateway.
 var ServiceComponent = component.Component{
 	Name: component.ExposedService, Plane: component.Virtual,
+	Own: component.Own{Deploy: true},
 	Deploy: component.Task{
 		Name:  "Deploying and waiting for kube-apiserver service in the runtime cluster",
 		After: []string{component.RuntimeDeployed, component.Preconditions},

@@ -9,6 +9,7 @@ import (
 // Component is the access of users and of the operator to the virtual cluster. A step reads the live Secrets for its objects.
 var Component = component.Component{
 	Name: component.GardenerAccess, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Own: component.Own{Objects: true},
 	Deploy: component.Task{
 		Name:  "Deploying resources for gardener-operator access to virtual garden",
 		After: []string{component.VirtualResourceManager},

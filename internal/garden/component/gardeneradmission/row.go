@@ -6,8 +6,14 @@ import (
 )
 
 // Component is gardener-admission-controller. A step of its own deploys it: its webhooks are registered when it answers them.
-var Component = gardener.Component(Name, "Gardener Admission Controller", component.Task{
-	After: []string{component.GardenerAPIServer},
-	Does: "creates the ManagedResources `gardener-admission-controller-virtual` and `-runtime`, waits until both are healthy, and then " +
-		"registers the webhooks",
-})
+var Component = row()
+
+func row() component.Component {
+	row := gardener.Component(Name, "Gardener Admission Controller", component.Task{
+		After: []string{component.GardenerAPIServer},
+		Does: "creates the ManagedResources `gardener-admission-controller-virtual` and `-runtime`, waits until both are healthy, and then " +
+			"registers the webhooks",
+	})
+	row.Own = component.Own{Deploy: true}
+	return row
+}

@@ -13,7 +13,7 @@ var Component = complete(gardener.Component(Name, "Gardener API Server", compone
 }))
 
 func complete(row component.Component) component.Component {
-	row.Ignored = Ignored
+	row.Own, row.Ignored = component.Own{Deploy: true, Await: true}, Ignored
 	row.Await = component.Task{
 		Name: "Waiting until Gardener API server rolled out",
 		Does: "waits until its Pods are [available](#what-takes-time) and no old Pod is left, and then creates ManagedResource " +

@@ -13,6 +13,6 @@ func row() component.Component {
 		After: []string{component.GardenerAPIServer},
 		Does:  "creates the ManagedResources `gardener-scheduler-virtual` and `-runtime`, and waits until both are healthy",
 	})
-	row.Ignored = Ignored
+	row.Own, row.Ignored = component.Own{Objects: true}, Ignored
 	return row
 }

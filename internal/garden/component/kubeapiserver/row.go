@@ -13,6 +13,7 @@ import (
 // Component is kube-apiserver. It has steps of its own: a new encryption key takes two deployments.
 var Component = component.Component{
 	Name: component.KubeAPIServer, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Own: component.Own{Deploy: true, Await: true},
 	Deploy: component.Task{
 		Name: "Deploying Kubernetes API Server", After: []string{component.Preconditions, component.Etcds},
 		Does: "generates its credentials, and creates kube-apiserver. A new encryption key takes [two deployments](#encryption-keys)",

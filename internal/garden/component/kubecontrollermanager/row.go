@@ -15,6 +15,7 @@ import (
 // It is destroyed after the namespaces of the virtual cluster, because it deletes the objects in them.
 var Component = component.Component{
 	Name: Container, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Own: component.Own{Deploy: true},
 	Deploy: component.Task{
 		Name: "Deploying Kubernetes Controller Manager", After: []string{component.KubeAPIServer},
 		Does: "creates ManagedResource `shoot-core-kube-controller-manager`, and kube-controller-manager, for the first time when its token " +

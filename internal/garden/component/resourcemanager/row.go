@@ -9,6 +9,7 @@ import (
 // Component is the resource manager of the runtime cluster, with the definition of ManagedResources. It has a step of its own.
 var Component = component.Component{
 	Name: component.ResourceManager, Plane: component.Runtime, Definitions: crds.ManagedResources,
+	Own: component.Own{Deploy: true, Destroy: true},
 	Deploy: component.Task{
 		Name:  "Deploying and waiting for gardener-resource-manager to be healthy",
 		After: []string{component.ETCDDefinitions, component.VPADefinitions, component.HVPA, component.IstioDefinitions},
@@ -24,6 +25,7 @@ var Component = component.Component{
 // VirtualComponent is the resource manager of the virtual cluster. It has a step of its own: it needs a certificate for its first token.
 var VirtualComponent = component.Component{
 	Name: component.VirtualResourceManager, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
+	Own: component.Own{Deploy: true, Await: true, Destroy: true},
 	Deploy: component.Task{
 		Name: "Deploying gardener-resource-manager for virtual garden", After: []string{component.KubeAPIServer},
 		Does: "creates the [resource manager of the virtual cluster](#the-resource-manager-of-the-virtual-cluster)",

@@ -94,7 +94,8 @@ type Task struct {
 
 // Milestones of a reconciliation, for Task.After.
 const (
-	// RuntimeDeployed is reached when all rows of the runtime plane are deployed.
+	// RuntimeDeployed is reached when all rows of the runtime plane are deployed. Rows that start after RuntimeDeployed, directly or through
+	// other rows such as the etcds, do not count.
 	RuntimeDeployed = "all tasks of the runtime plane"
 	// TokensUsed is reached when all rows with AccessSecrets are deployed.
 	TokensUsed = "all components with a token for the virtual cluster"

@@ -56,6 +56,33 @@ func TestOwnStepsHaveTasks(t *testing.T) {
 	}
 }
 
+// A runtime component that uses an etcd starts after the etcds, which do not wait for it.
+func TestRuntimeComponentMayStartAfterTheEtcds(t *testing.T) {
+	for _, after := range []string{
+		component.Etcds, component.Deployed(component.Etcds), component.KubeAPIServer, component.ExposedService, component.TokensUsed,
+		component.RuntimeDeployed,
+	} {
+		t.Run(after, func(t *testing.T) {
+			g := NewWithT(t)
+			late := component.Component{
+				Name: "late", Plane: component.Runtime, Sets: []component.Set{{Name: "late"}},
+				Deploy:  component.Task{Name: "Deploying late", After: []string{after}},
+				Destroy: component.Task{Name: "Destroying late", After: []string{component.VirtualUnused}},
+			}
+			later := component.Component{
+				Name: "later", Plane: component.Runtime, Deploy: component.Task{Name: "Deploying later", After: []string{"late"}},
+			}
+			nodes := components.ReconciliationOf(append(components.All(), late, later))
+			expectFlow(t, nodes)
+			etcds := find(nodes, component.Etcds, components.Deploy).DependsOn
+			g.Expect(etcds).To(Equal(find(components.Reconciliation(), component.Etcds, components.Deploy).DependsOn))
+			deletion := components.DeletionOf(append(components.All(), late, later), false)
+			expectFlow(t, deletion)
+			g.Expect(find(deletion, "runtime-system", components.Destroy).DependsOn).To(ContainElement("Destroying late"))
+		})
+	}
+}
+
 func TestNothingIsDestroyedWhileSeedsOrShootsExist(t *testing.T) {
 	nodes := components.Deletion(false)
 	needs := map[string][]string{}

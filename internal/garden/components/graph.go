@@ -27,33 +27,44 @@ type Node struct {
 }
 
 // Reconciliation returns the tasks of a reconciliation, in the order in which the status lists them.
-func Reconciliation() []Node {
-	g := graph{rows: All(), task: lastTask}
+func Reconciliation() []Node { return reconciliation(All()) }
+
+func reconciliation(rows []component.Component) []Node {
+	g := graph{rows: rows, task: lastTask}
 	g.milestones = map[string][]string{
-		component.RuntimeDeployed: g.last(func(row component.Component) bool { return row.Plane == component.Runtime }),
-		component.TokensUsed:      g.last(func(row component.Component) bool { return len(row.AccessSecrets) > 0 }),
+		component.TokensUsed: g.last(func(row component.Component) bool { return len(row.AccessSecrets) > 0 }),
 	}
 	for _, row := range g.rows {
 		g.milestones[component.Deployed(row.Name)] = []string{row.Deploy.Name}
 	}
-	var nodes []Node
-	for _, row := range g.rows {
-		if row.Deploy.Name == "" {
-			continue
-		}
-		nodes = append(nodes, Node{Component: row, Step: Deploy, Task: row.Deploy, DependsOn: g.dependencies(row.Deploy.After)})
-		if row.Await.Name != "" {
-			nodes = append(nodes, Node{Component: row, Step: Await, Task: row.Await, DependsOn: []string{row.Deploy.Name}})
+	later := dependants(g.reconciliation(), component.RuntimeDeployed)
+	g.milestones[component.RuntimeDeployed] = g.last(func(row component.Component) bool {
+		return row.Plane == component.Runtime && !later[row.Deploy.Name]
+	})
+	return g.reconciliation()
+}
+
+// dependants returns the names of the tasks that start after a dependency, directly or through other tasks.
+func dependants(nodes []Node, dependency string) map[string]bool {
+	found := map[string]bool{dependency: true}
+	for before := 0; before < len(found); {
+		before = len(found)
+		for _, node := range nodes {
+			if slices.ContainsFunc(node.DependsOn, func(name string) bool { return found[name] }) {
+				found[node.Name] = true
+			}
 		}
 	}
-	return nodes
+	return found
 }
 
 // Deletion returns the tasks of a deletion, in the order in which the status lists them. The objects in the virtual cluster are destroyed
 // first, as long as its resource manager runs. If the user abandons the virtual cluster, its resource manager is destroyed first, so that
 // it changes nothing there any more.
-func Deletion(abandons bool) []Node {
-	g := graph{rows: All(), task: func(row component.Component) component.Task { return row.Destroy }}
+func Deletion(abandons bool) []Node { return deletion(All(), abandons) }
+
+func deletion(rows []component.Component, abandons bool) []Node {
+	g := graph{rows: rows, task: func(row component.Component) component.Task { return row.Destroy }}
 	sets := g.last(func(row component.Component) bool {
 		return hasSet(row, true) && row.Name != component.VirtualResourceManager
 	})
@@ -91,6 +102,21 @@ func lastTask(row component.Component) component.Task {
 		return row.Deploy
 	}
 	return component.Task{Name: row.Await.Name, After: row.Deploy.After}
+}
+
+// reconciliation returns the tasks of a reconciliation. A milestone that is not known yet stays a dependency of its own.
+func (g graph) reconciliation() []Node {
+	var nodes []Node
+	for _, row := range g.rows {
+		if row.Deploy.Name == "" {
+			continue
+		}
+		nodes = append(nodes, Node{Component: row, Step: Deploy, Task: row.Deploy, DependsOn: g.dependencies(row.Deploy.After)})
+		if row.Await.Name != "" {
+			nodes = append(nodes, Node{Component: row, Step: Await, Task: row.Await, DependsOn: []string{row.Deploy.Name}})
+		}
+	}
+	return nodes
 }
 
 func (g graph) row(name string) component.Component {

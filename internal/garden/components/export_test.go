@@ -1,0 +1,7 @@
+package components
+
+// Graphs of invented rows.
+var (
+	ReconciliationOf = reconciliation
+	DeletionOf       = deletion
+)

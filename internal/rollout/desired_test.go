@@ -117,7 +117,7 @@ metadata:
 
 func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 	g := NewWithT(t)
-	set, err := NewSeedManagedResource("garden", "set", &corev1.ConfigMap{
+	set, err := NewSeedManagedResource("garden", "set", "RuntimeComponentsHealthy", &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "c"},
 		Data: map[string]string{"a": "b"},
 	})
@@ -127,7 +127,9 @@ func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 	g.Expect(secret.GetName()).To(MatchRegexp("^managedresource-set-[0-9a-f]{8}$"))
 	g.Expect(secret.Object["immutable"]).To(BeTrue())
 	g.Expect(secret.GetLabels()).To(HaveKeyWithValue("resources.gardener.cloud/garbage-collectable-reference", "true"))
-	g.Expect(resource.GetLabels()).To(Equal(map[string]string{"gardener.cloud/role": "seed-system-component"}))
+	g.Expect(resource.GetLabels()).To(Equal(map[string]string{
+		"gardener.cloud/role": "seed-system-component", "care.gardener.cloud/condition-type": "RuntimeComponentsHealthy",
+	}))
 	g.Expect(resource.Object["spec"]).To(Equal(object{
 		"class": "seed", "keepObjects": false, "secretRefs": []any{object{"name": secret.GetName()}},
 	}))
@@ -142,10 +144,14 @@ func TestManagedResourcesAreWrittenByteForByte(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:a"},
 	}
 	for name, build := range map[string]func() ([]*unstructured.Unstructured, error){
-		"seed":  func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set", role) },
-		"empty": func() ([]*unstructured.Unstructured, error) { return NewSeedManagedResource("garden", "set") },
+		"seed": func() ([]*unstructured.Unstructured, error) {
+			return NewSeedManagedResource("garden", "set", "RuntimeComponentsHealthy", role)
+		},
+		"empty": func() ([]*unstructured.Unstructured, error) {
+			return NewSeedManagedResource("garden", "set", "RuntimeComponentsHealthy")
+		},
 		"virtual": func() ([]*unstructured.Unstructured, error) {
-			return NewVirtualManagedResource("garden", "set", true, role)
+			return NewVirtualManagedResource("garden", "set", "VirtualComponentsHealthy", true, role)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,10 +181,12 @@ func TestVirtualSetHasNoClass(t *testing.T) {
 	g := NewWithT(t)
 	configMap := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	for _, keep := range []bool{true, false} {
-		set, err := NewVirtualManagedResource("garden", "set", keep, configMap)
+		set, err := NewVirtualManagedResource("garden", "set", "VirtualComponentsHealthy", keep, configMap)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(set).To(HaveLen(2))
-		g.Expect(set[1].GetLabels()).To(Equal(map[string]string{"origin": "gardener"}))
+		g.Expect(set[1].GetLabels()).To(Equal(map[string]string{
+			"origin": "gardener", "care.gardener.cloud/condition-type": "VirtualComponentsHealthy",
+		}))
 		g.Expect(set[1].Object["spec"]).To(Equal(object{
 			"keepObjects": keep, "injectLabels": object{"shoot.gardener.cloud/no-cleanup": "true"},
 			"secretRefs": []any{object{"name": set[0].GetName()}},

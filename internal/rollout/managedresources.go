@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -25,17 +26,24 @@ import (
 // ManagedResource is the group, version and kind of ManagedResources.
 var ManagedResource = resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource")
 
+// LabelConditionType is a label on ManagedResources: the type of the condition that a ManagedResource counts for.
+const LabelConditionType = "care.gardener.cloud/condition-type"
+
 // NewSeedManagedResource returns a ManagedResource for the runtime cluster that has these objects, preceded by its Secret.
-func NewSeedManagedResource(namespace, name string, objects ...client.Object) ([]*unstructured.Unstructured, error) {
-	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent}
+func NewSeedManagedResource(
+	namespace, name string, condition corev1beta1.ConditionType, objects ...client.Object,
+) ([]*unstructured.Unstructured, error) {
+	labels := map[string]string{managedresources.LabelKeyRole: managedresources.RoleSeedSystemComponent, LabelConditionType: string(condition)}
 	set := managedresources.NewManagedResource(nil).WithLabels(labels).WithClass(managedresources.ClassSeed).KeepObjects(false)
 	return newManagedResource(namespace, name, set, objects)
 }
 
 // NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With
 // keepObjects, its deletion keeps the objects.
-func NewVirtualManagedResource(namespace, name string, keepObjects bool, objects ...client.Object) ([]*unstructured.Unstructured, error) {
-	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener}
+func NewVirtualManagedResource(
+	namespace, name string, condition corev1beta1.ConditionType, keepObjects bool, objects ...client.Object,
+) ([]*unstructured.Unstructured, error) {
+	labels := map[string]string{managedresources.LabelKeyOrigin: managedresources.LabelValueGardener, LabelConditionType: string(condition)}
 	set := managedresources.NewManagedResource(nil).WithLabels(labels).KeepObjects(keepObjects).
 		WithInjectedLabels(map[string]string{managedresources.LabelKeyNoCleanup: "true"})
 	return newManagedResource(namespace, name, set, objects)

@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
 // healthz is the answer of the API server of the virtual cluster to a request for /healthz.
@@ -219,14 +220,11 @@ func (f facts) key(set component.Set) types.NamespacedName {
 	return types.NamespacedName{Namespace: cmp.Or(set.Namespace, f.namespace), Name: set.Name}
 }
 
-// labelConditionType is a label of ManagedResources. Its value is the type of the condition of the Garden that the ManagedResource counts
-// for.
-const labelConditionType = "care.gardener.cloud/condition-type"
-
 // conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label decides, or else the component
-// that the ManagedResource belongs to, or else its class: only ManagedResources for the virtual cluster have no class.
+// that the ManagedResource belongs to, because earlier releases did not set the label, or else its class: only ManagedResources for the
+// virtual cluster have no class.
 func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionType {
-	if labelled := corev1beta1.ConditionType(mr.Labels[labelConditionType]); slices.Contains(managed, labelled) {
+	if labelled := corev1beta1.ConditionType(mr.Labels[rollout.LabelConditionType]); slices.Contains(managed, labelled) {
 		return labelled
 	}
 	key := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}

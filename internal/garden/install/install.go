@@ -159,9 +159,9 @@ func (i Installer) DeploySet(ctx context.Context, row component.Component, set c
 	var deployed []*unstructured.Unstructured
 	var err error
 	if set.Virtual {
-		deployed, err = rollout.NewVirtualManagedResource(i.namespace(set), set.Name, set.KeepsObjects, objects...)
+		deployed, err = rollout.NewVirtualManagedResource(i.namespace(set), set.Name, row.Condition, set.KeepsObjects, objects...)
 	} else {
-		deployed, err = rollout.NewSeedManagedResource(i.namespace(set), set.Name, objects...)
+		deployed, err = rollout.NewSeedManagedResource(i.namespace(set), set.Name, row.Condition, objects...)
 	}
 	if err != nil {
 		return err

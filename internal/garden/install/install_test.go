@@ -83,6 +83,7 @@ func TestDeployedObjects(t *testing.T) {
 		g.Expect(i.Cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, set)).To(Succeed())
 		g.Expect(set.Spec.Class).To(Or(BeNil(), HaveValue(Equal(class))), name)
 		g.Expect(set.Spec.Class == nil).To(Equal(class == ""), name)
+		g.Expect(set.Labels).To(HaveKeyWithValue("care.gardener.cloud/condition-type", "RuntimeComponentsHealthy"), name)
 	}
 }
 

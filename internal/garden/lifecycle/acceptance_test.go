@@ -322,6 +322,32 @@ func TestSecondReconciliationWritesOnlyStartAndEnd(t *testing.T) {
 	s.Expect(s.get().Annotations).To(Equal(before.Annotations))
 }
 
+func TestManagedResourcesHaveTheTypeOfTheirCondition(t *testing.T) {
+	const label, runtimeHealthy, virtualHealthy = "care.gardener.cloud/condition-type", "RuntimeComponentsHealthy", "VirtualComponentsHealthy"
+	s := newInstalledScene(t)
+	old := &resourcesv1alpha1.ManagedResource{} // the operator did not always set the label
+	s.Expect(s.exists(old, s.namespace(), "etcd-druid")).To(BeTrue())
+	delete(old.Labels, label)
+	s.Expect(s.admin.Update(t.Context(), old)).To(Succeed())
+	s.mustReconcile()
+	all := &resourcesv1alpha1.ManagedResourceList{}
+	s.Expect(s.admin.List(t.Context(), all)).To(Succeed())
+	conditions := map[string]string{}
+	for i := range all.Items {
+		conditions[all.Items[i].Name] = all.Items[i].Labels[label]
+	}
+	s.Expect(conditions).To(Equal(map[string]string{
+		"garden-networkpolicies": runtimeHealthy, "garden-system": runtimeHealthy, "vpa": runtimeHealthy, "etcd-druid": runtimeHealthy,
+		"istio-system": runtimeHealthy, "virtual-garden-istio": runtimeHealthy, "nginx-ingress": runtimeHealthy,
+		"shoot-core-gardener-resource-manager": virtualHealthy, "shoot-core-kube-controller-manager": virtualHealthy,
+		"garden-system-virtual": virtualHealthy, "shoot-core-gardeneraccess": virtualHealthy,
+		"gardener-apiserver-virtual": virtualHealthy, "gardener-apiserver-runtime": virtualHealthy,
+		"gardener-admission-controller-virtual": virtualHealthy, "gardener-admission-controller-runtime": virtualHealthy,
+		"gardener-controller-manager-virtual": virtualHealthy, "gardener-controller-manager-runtime": virtualHealthy,
+		"gardener-scheduler-virtual": virtualHealthy, "gardener-scheduler-runtime": virtualHealthy,
+	}))
+}
+
 func TestWhatOthersChangedIsRestored(t *testing.T) {
 	s := newInstalledScene(t)
 	d := &appsv1.Deployment{}

@@ -18,32 +18,32 @@ func role(kind string) object {
 }
 
 // recording returns a client, and the verbs with the field managers of its writes.
-func recording() (client.WithWatch, *[]string) {
-	var writes []string
+func recording() (recorder client.WithWatch, writes *[]string) {
+	writes = &[]string{}
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			writes = append(writes, "create "+(&client.CreateOptions{}).ApplyOptions(options).FieldManager)
+			*writes = append(*writes, "create "+(&client.CreateOptions{}).ApplyOptions(options).FieldManager)
 			return c.Create(ctx, o, options...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
 			asked := &client.UpdateOptions{}
 			asked.ApplyOptions(options)
-			writes = append(writes, "update "+asked.FieldManager)
+			*writes = append(*writes, "update "+asked.FieldManager)
 			return c.Update(ctx, o, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 			asked := &client.PatchOptions{}
 			asked.ApplyOptions(options)
-			writes = append(writes, "patch "+asked.FieldManager)
+			*writes = append(*writes, "patch "+asked.FieldManager)
 			return c.Patch(ctx, o, patch, options...)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			asked := &client.ApplyOptions{}
 			asked.ApplyOptions(options)
-			writes = append(writes, "apply "+asked.FieldManager)
+			*writes = append(*writes, "apply "+asked.FieldManager)
 			return c.Apply(ctx, o, options...)
 		},
-	}), &writes
+	}), writes
 }
 
 func TestEachProgramWritesWithItsSettings(t *testing.T) {

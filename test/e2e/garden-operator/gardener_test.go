@@ -222,8 +222,8 @@ func requestCounts(ctx context.Context) (map[string]float64, error) {
 	return number, nil
 }
 
-// fingerprints returns a number for each object of these kinds that the operator deploys itself. A write of its status alone, by a controller
-// of Kubernetes for example, does not change the number.
+// fingerprints returns a number for each object of these kinds that the operator deploys itself. A write of its status alone, for example
+// by a controller of Kubernetes, does not change the number.
 func (l localGarden) fingerprints(ctx context.Context) map[string]uint64 {
 	GinkgoHelper()
 	text, err := c.Kubectl(ctx, "get", "deployments,configmaps,secrets,services,managedresources,etcds,roles,rolebindings,"+

@@ -83,6 +83,10 @@ var switches = []struct {
 		code: []string{"networkpolicy/controller"},
 	},
 	{binary: "netpol-controller", config: "espalier: {networkPolicy: {observeOnly: true}}", code: []string{"networkpolicy/controller"}},
+	{
+		binary: "netpol-controller", config: "espalier: {networkPolicy: {general: {networksOfGarden: true}}}",
+		code: []string{"networkpolicy/general"},
+	},
 
 	{binary: "node-controller", config: "controllers: {node: {enabled: true}}", code: []string{"node/criticalcomponents"}},
 	{binary: "node-controller", config: "espalier: {node: {requiredDaemonSets: [a/b]}}", code: []string{"node/criticalcomponents"}},

@@ -1,13 +1,11 @@
 package controller
 
 import (
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,7 +22,7 @@ const fingerprintKey = "espalier.dev/fingerprint"
 // fingerprint, of Services the selector, the ports and the annotations of this API, of namespaces the labels, of Ingresses the
 // rules. Ingresses are watched only if ingresses is true.
 func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
-	ours, err := ourPolicies(instance)
+	ours, err := desired.OfInstance(resourcesv1alpha1.NetworkingServiceName+","+resourcesv1alpha1.NetworkingServiceNamespace, instance)
 	if err != nil {
 		return cache.Options{}, err
 	}
@@ -37,20 +35,6 @@ func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 		byObject[&networkingv1.Ingress{}] = cache.ByObject{Transform: process.Keeping(keepOfIngress)}
 	}
 	return cache.Options{ByObject: byObject}, nil
-}
-
-// ourPolicies returns the selector for policies of this instance that have both labels of a Service, with any values.
-func ourPolicies(instance string) (labels.Selector, error) {
-	ofInstance := "!" + resourcesv1alpha1.NetworkingInstance
-	if instance != "" {
-		ofInstance = resourcesv1alpha1.NetworkingInstance + "=" + instance
-	}
-	services := resourcesv1alpha1.NetworkingServiceName + "," + resourcesv1alpha1.NetworkingServiceNamespace
-	selector, err := labels.Parse(services + "," + ofInstance)
-	if err != nil {
-		return nil, fmt.Errorf("select policies by label %s: %w", resourcesv1alpha1.NetworkingInstance, err)
-	}
-	return selector, nil
 }
 
 func keepOfService(service *corev1.Service) *corev1.Service {

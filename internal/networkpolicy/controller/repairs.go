@@ -1,13 +1,13 @@
 package controller
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
@@ -41,10 +41,7 @@ type pausedRepair struct {
 	remaining, pause time.Duration
 }
 
-func (p pausedRepair) String() string {
-	return fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since another client changes or deletes it again and again: find this "+
-		"client in its managedFields or the audit log, and stop it", p.policy, p.pause)
-}
+func (p pausedRepair) String() string { return desired.RepairsPause(p.policy, p.pause) }
 
 // NewRepairs returns Repairs that use a clock.
 func NewRepairs(passive clock.PassiveClock) *Repairs {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -165,17 +166,13 @@ func plan(want []*networkingv1.NetworkPolicy, have []networkingv1.NetworkPolicy)
 	for _, known := range existing {
 		deletions = append(deletions, change{action: actionDelete, have: known})
 	}
-	slices.SortFunc(deletions, func(a, b change) int {
-		switch {
-		case a.have.Name == denyAll:
-			return -1
-		case b.have.Name == denyAll:
-			return 1
-		case a.have.Name < b.have.Name:
-			return -1
+	position := func(c change) string {
+		if c.have.Name == denyAll {
+			return "" // before all names
 		}
-		return 1
-	})
+		return c.have.Name
+	}
+	slices.SortFunc(deletions, func(a, b change) int { return strings.Compare(position(a), position(b)) })
 	return append(deletions, writes...)
 }
 
@@ -200,8 +197,7 @@ func (r *Reconciler) write(ctx context.Context, namespace *metav1.PartialObjectM
 		}
 		key := types.NamespacedName{Namespace: namespace.Name, Name: each.name()}
 		if pause, remaining := r.repairs.remaining(key, each.want, r.Clock.Now()); remaining > 0 {
-			paused = append(paused, fmt.Sprintf("Repairs of NetworkPolicy %s pause for %s, since another client changes or deletes it again "+
-				"and again: find this client in its managedFields or the audit log, and stop it", key, pause))
+			paused = append(paused, desired.RepairsPause(key, pause))
 			result = sooner(result, remaining)
 			continue
 		}

@@ -3,7 +3,6 @@ package general
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/networkpolicy/desired"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -38,13 +38,9 @@ const (
 // CacheOptions restrict the cache of Cached to the policies of an instance and to the objects of the facts. Visible are the namespaces in
 // which policies are read; an empty list means all. Gardens adds Gardens, whose API the cluster must then have.
 func CacheOptions(instance string, visible []string, gardens bool) (cache.Options, error) {
-	ofInstance := "!" + resourcesv1alpha1.NetworkingInstance
-	if instance != "" {
-		ofInstance = resourcesv1alpha1.NetworkingInstance + "=" + instance
-	}
-	ours, err := labels.Parse(resourcesv1alpha1.NetworkingGeneral + "=true," + ofInstance)
+	ours, err := desired.OfInstance(resourcesv1alpha1.NetworkingGeneral+"=true", instance)
 	if err != nil {
-		return cache.Options{}, fmt.Errorf("select policies by label %s: %w", resourcesv1alpha1.NetworkingInstance, err)
+		return cache.Options{}, err
 	}
 	policies := cache.ByObject{Label: ours, Transform: process.Keeping(keepOfPolicy)}
 	for _, each := range visible {

@@ -3,7 +3,6 @@ package chart
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,7 +80,7 @@ func ignored(chart *chartv2.Chart, files, sources map[string]string, versions co
 	for _, definitions := range chart.CRDObjects() {
 		list = append(list, Dropped{Part: PartDefinitions, Name: definitions.Filename})
 	}
-	for name := range maps.Keys(files) {
+	for name := range files {
 		if strings.HasSuffix(name, notes) {
 			list = append(list, Dropped{Part: PartNotes, Name: name})
 		}

@@ -64,20 +64,21 @@ var keyUsers = map[string][]string{
 // one is generated. All of them are read only if a key is missing: the namespace may have many Secrets of others.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
 	known := rotation.Irreplaceable(rotationOf(garden))
-	var all, own *users
-	observe := func(found **users, read func(context.Context, *operatorv1alpha1.Garden) (*users, error)) manager.Observe {
+	observe := func(read func(context.Context) (*users, error)) manager.Observe {
+		var found *users
 		return func(ctx context.Context, logicalName, current string) (secrets.Evidence, error) {
-			if *found == nil {
-				observed, err := read(ctx, garden)
+			if found == nil {
+				observed, err := read(ctx)
 				if err != nil {
 					return secrets.Evidence{}, err
 				}
-				*found = observed
+				found = observed
 			}
-			return (*found).evidence(known[logicalName], logicalName, current, confirmedLostKeys(garden)), nil
+			return found.evidence(known[logicalName], logicalName, current, confirmedLostKeys(garden)), nil
 		}
 	}
-	m.Guard(slices.Collect(maps.Keys(known)), observe(&all, r.users), observe(&own, r.ownUsers))
+	all := func(ctx context.Context) (*users, error) { return r.users(ctx, garden) }
+	m.Guard(slices.Collect(maps.Keys(known)), observe(all), observe(r.ownUsers))
 }
 
 // confirmedLostKeys returns the names of the Secrets that the user has confirmed to be lost.
@@ -138,7 +139,7 @@ func (r *Reconciler) users(ctx context.Context, garden *operatorv1alpha1.Garden)
 }
 
 // ownUsers returns the objects of the Garden that use keys, and the names of all Secrets.
-func (r *Reconciler) ownUsers(ctx context.Context, _ *operatorv1alpha1.Garden) (*users, error) {
+func (r *Reconciler) ownUsers(ctx context.Context) (*users, error) {
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := r.Client.List(ctx, all, client.InNamespace(r.Operator.Namespace)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,11 +27,19 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/apply/fields"
 	"github.com/espalier-dev/espalier/internal/health"
 )
+
+// metadataListOnly is an Accept header that requests only the metadata of the objects in a list. API servers that do not support this send
+// whole objects, which contain their metadata.
+const metadataListOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+// pageSize is how many objects a page of a list has.
+const pageSize = 250
 
 // metadataOnly is an Accept header that requests only the metadata of the object in the answer. API servers that do not support this send
 // the whole object, which contains its metadata.
@@ -57,6 +66,8 @@ type Resource struct {
 type Target struct {
 	client *rest.RESTClient
 	mapper Mapper
+	// user is the user with whose rights requests are sent; "" means the user of client.
+	user string
 	// slots contains one value for each request that has no answer yet. Its capacity is the limit of such requests.
 	slots chan struct{}
 	// resources caches the answers of mapper by kind, and the answers of ReplicasPath: a look-up in mapper takes most of the time that an
@@ -85,6 +96,21 @@ func NewTarget(config *rest.Config, client *http.Client, mapper Mapper, inFlight
 		resources: cache.NewLRUExpireCacheWithClock(maxResources, passive),
 	}, nil
 }
+
+// As returns a Target that sends requests with the rights of another user, and shares everything else with t. If user is "", it returns t.
+// The API server adds the groups of a ServiceAccount, so that the right to impersonate ServiceAccounts suffices.
+func (t *Target) As(user string) *Target {
+	if user == "" {
+		return t
+	}
+	as := *t
+	as.user = user
+	return &as
+}
+
+// IsImpersonated reports whether requests are sent with the rights of another user. Watches may then have shown the caller objects that
+// this user may not read.
+func (t *Target) IsImpersonated() bool { return t.user != "" }
 
 // Resource returns the resource that serves a kind. Its error satisfies meta.IsNoMatchError if the kind is not served.
 func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
@@ -201,12 +227,15 @@ type replicasKey struct{ kind schema.GroupVersionKind }
 
 // ReplicasPath returns the path of the number of replicas in objects of a custom kind, which the CustomResourceDefinition specifies for the
 // scale subresource. It returns nil if there is no such definition or subresource, or if Espalier has no permission to read the definition.
+// It always reads with the rights of the controller, because the result is cached for all users.
 func (t *Target) ReplicasPath(ctx context.Context, r Resource) ([]string, error) {
 	found, _ := t.resources.Get(replicasKey{r.Kind})
 	if known, cached := found.([]string); cached {
 		return known, nil
 	}
-	definition, err := t.Get(ctx, definitions, "", r.Resource.GroupResource().String())
+	own := *t
+	own.user = ""
+	definition, err := own.Get(ctx, definitions, "", r.Resource.GroupResource().String())
 	var path []string
 	switch {
 	case err == nil:
@@ -384,11 +413,43 @@ func withOptions(request *rest.Request, options metav1.DeleteOptions) *rest.Requ
 
 // Count returns the number of objects of a kind in a namespace that a label selector matches.
 func (t *Target) Count(ctx context.Context, r Resource, namespace, selector string) (int, error) {
-	var list struct {
-		Items []json.RawMessage `json:"items"`
+	count := 0
+	_, err := t.find(ctx, r, namespace, selector, func(metav1.Object) bool {
+		count++
+		return false
+	})
+	return count, err
+}
+
+// HasObject reports whether an object of a kind, in any namespace, satisfies a condition. It stops to read at the first such object.
+func (t *Target) HasObject(ctx context.Context, r Resource, matches func(metav1.Object) bool) (bool, error) {
+	r.Namespaced = false // the path without a namespace is the path of the objects in all namespaces
+	return t.find(ctx, r, "", "", matches)
+}
+
+// find reads the metadata of objects page by page, until one satisfies a condition, and reports whether one does.
+func (t *Target) find(ctx context.Context, r Resource, namespace, selector string, matches func(metav1.Object) bool) (bool, error) {
+	for next := ""; ; {
+		request := t.client.Get().AbsPath(r.path(namespace)...).Param("limit", strconv.Itoa(pageSize))
+		if selector != "" {
+			request = request.Param("labelSelector", selector)
+		}
+		if next != "" {
+			request = request.Param("continue", next)
+		}
+		var page metav1.PartialObjectMetadataList
+		if err := t.sendForJSONAs(ctx, request, metadataListOnly, &page); err != nil {
+			return false, err
+		}
+		for i := range page.Items {
+			if matches(&page.Items[i]) {
+				return true, nil
+			}
+		}
+		if next = page.Continue; next == "" {
+			return false, nil
+		}
 	}
-	err := t.sendForJSON(ctx, t.client.Get().AbsPath(r.path(namespace)...).Param("labelSelector", selector), &list)
-	return len(list.Items), err
 }
 
 // sendForObject sends a request and returns the whole object in the answer.
@@ -403,7 +464,12 @@ func (t *Target) sendForObject(ctx context.Context, request *rest.Request) (*uns
 // sendForJSON sends a request and decodes the answer, unless into is nil. API status errors stay unwrapped; callers add the name of the
 // object.
 func (t *Target) sendForJSON(ctx context.Context, request *rest.Request, into any) error {
-	result, err := t.send(ctx, request, runtime.ContentTypeJSON)
+	return t.sendForJSONAs(ctx, request, runtime.ContentTypeJSON, into)
+}
+
+// sendForJSONAs is sendForJSON with an Accept header that requests a form of JSON.
+func (t *Target) sendForJSONAs(ctx context.Context, request *rest.Request, accept string, into any) error {
+	result, err := t.send(ctx, request, accept)
 	if err != nil || into == nil {
 		return err
 	}
@@ -451,6 +517,9 @@ func (t *Target) send(ctx context.Context, request *rest.Request, accept string)
 		defer func() { <-t.slots }()
 	case <-ctx.Done():
 		return rest.Result{}, fmt.Errorf("wait for a free request slot: %w", context.Cause(ctx))
+	}
+	if t.user != "" {
+		request = request.SetHeader(transport.ImpersonateUserHeader, t.user)
 	}
 	result := request.SetHeader("Accept", accept).Do(ctx)
 	return result, result.Error() // only Error decodes the API server's description of a failure

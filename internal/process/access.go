@@ -67,18 +67,34 @@ type side struct {
 	field      string // the configuration field of its connection
 	variable   string // the environment variable that overrides it
 	connection config.ClientConnection
+	// credentials are used if the connection names no kubeconfig; nil: the in-cluster configuration.
+	credentials *Credentials
 }
 
 func sourceSide(program Program, cfg config.Process) side {
 	return side{name: program.sourceName(), field: program.sourceField(), variable: "KUBECONFIG", connection: cfg.Source}
 }
 
-func targetSide(connection config.ClientConnection) side {
-	return side{name: "target", field: "targetClientConnection", variable: "TARGET_KUBECONFIG", connection: connection}
+func (s *Setup) targetSide() side {
+	return side{
+		name: s.Program.targetName(), field: s.Program.targetField(), variable: s.Program.targetVariable(), connection: *s.Config.Target,
+		credentials: s.TargetCredentials,
+	}
+}
+
+// restConfig returns the client configuration of a side.
+func (s side) restConfig(userAgent string) (*rest.Config, error) {
+	if s.connection.Kubeconfig == "" && s.credentials != nil {
+		return tuneConfig(s.credentials.Config, s.connection, userAgent), nil
+	}
+	return restConfig(s.connection, userAgent)
 }
 
 // origin describes where the credentials of a side come from, for messages.
 func (s side) origin() string {
+	if s.connection.Kubeconfig == "" && s.credentials != nil {
+		return s.credentials.Origin
+	}
 	if s.connection.Kubeconfig == "" {
 		return fmt.Sprintf("the in-cluster configuration, or name a kubeconfig in %s.kubeconfig or %s", s.field, s.variable)
 	}

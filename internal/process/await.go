@@ -64,6 +64,23 @@ func (s *Setup) awaitAccess(
 	}
 }
 
+// Await repeats a request until s.Patience has passed while the API server does not answer.
+func (s *Setup) Await(ctx context.Context, request func(context.Context) error) error {
+	deadline := s.clock().Now().Add(s.Patience)
+	for {
+		err := request(ctx)
+		if err == nil || ctx.Err() != nil || !isAway(err) || !s.clock().Now().Before(deadline) {
+			return err
+		}
+		s.Log.Info("Waiting for an API server", "reason", err.Error())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an API server: %w", ctx.Err())
+		case <-s.clock().After(pause):
+		}
+	}
+}
+
 // checkDiscovery returns an error while the API server's list of the kinds of a required group is outdated. The API server asks the servers
 // of aggregated APIs for their kinds once a minute, so its list may be outdated for a minute after an APIService or a
 // CustomResourceDefinition changed. checkDiscovery ignores all other errors of the mapper: the clients that use the mapper report them.

@@ -59,6 +59,11 @@ func (s *Setup) Connect(ctx context.Context, needs Needs) (*Clusters, error) {
 	} else if err := s.addTarget(ctx, clusters, needs, source, deadline); err != nil {
 		return nil, err
 	}
+	for _, each := range s.Runnables {
+		if err := mgr.Add(each); err != nil {
+			return nil, fmt.Errorf("add to manager: %w", err)
+		}
+	}
 	if s.Config.Debugging.EnableProfiling && s.Config.Debugging.EnableContentionProfiling {
 		runtime.SetBlockProfileRate(1)
 	}
@@ -110,7 +115,7 @@ func (s *Setup) newSource(ctx context.Context, needs Needs, deadline time.Time) 
 
 // addTarget connects to a separate target cluster and lets the manager run its cache.
 func (s *Setup) addTarget(ctx context.Context, clusters *Clusters, needs Needs, source *Connection, deadline time.Time) error {
-	target := targetSide(*s.Config.Target)
+	target := s.targetSide()
 	from, err := s.connect(target, needs.Scheme)
 	if err != nil {
 		return err

@@ -47,12 +47,12 @@ func LoadFile[C Configuration](program Program, file string, schema func([]byte)
 	if err != nil {
 		return none, nil, err
 	}
-	return c, &Setup{Program: program, Config: unlessNamed(c.Process(), os.Getenv), Log: logr.Discard()}, nil
+	return c, &Setup{Program: program, Config: unlessNamed(program, c.Process(), os.Getenv), Log: logr.Discard()}, nil
 }
 
 // unlessNamed applies the kubeconfigs of the environment only to connections that name none in the file.
-func unlessNamed(c config.Process, getenv func(string) string) config.Process {
-	filled := withEnvironment(c, getenv)
+func unlessNamed(program Program, c config.Process, getenv func(string) string) config.Process {
+	filled := withEnvironment(program, c, getenv)
 	if c.Source.Kubeconfig != "" {
 		filled.Source = c.Source
 	}
@@ -72,7 +72,7 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	}
 	target := source
 	if s.Config.Target != nil {
-		if target, err = s.connect(targetSide(*s.Config.Target), scheme); err != nil {
+		if target, err = s.connect(s.targetSide(), scheme); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +83,8 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 }
 
 // DialAsUser connects to the cluster that kubectl would use, as both source and target: to the current context of KUBECONFIG, else of
-// ~/.kube/config. The kubeconfig belongs to the user, so unlike that of a process it may run programs and impersonate other users.
+// ~/.kube/config. The kubeconfig belongs to the user, so it may, unlike the kubeconfig of a process, run programs and impersonate other
+// users.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
@@ -99,9 +100,34 @@ func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	return &Connections{Source: connection, Target: connection, Same: KnownSameness(true)}, nil
 }
 
+// Credentials are credentials for a cluster that do not come from a kubeconfig file.
+type Credentials struct {
+	// Config contains the address of the API server, the credentials, and nothing else.
+	Config *rest.Config
+	// Origin describes where they come from, for messages.
+	Origin string
+}
+
+// ConnectSource returns the connection to the source cluster. It sends no request.
+func (s *Setup) ConnectSource(scheme *runtime.Scheme) (*Connection, error) {
+	redirectLibraryLogs(s.Log)
+	return s.connect(sourceSide(s.Program, s.Config), scheme)
+}
+
+// ConnectTarget returns the connection to the target cluster, which the configuration must contain. It sends no request.
+func (s *Setup) ConnectTarget(scheme *runtime.Scheme) (*Connection, error) {
+	redirectLibraryLogs(s.Log)
+	return s.connect(s.targetSide(), scheme)
+}
+
+// ConnectWith returns a connection to the target cluster with other credentials than the process has. It sends no request.
+func (s *Setup) ConnectWith(credentials *rest.Config, scheme *runtime.Scheme) (*Connection, error) {
+	return s.connection(tuneConfig(credentials, config.ClientConnection{}, s.Program.UserAgent()), scheme)
+}
+
 // connect returns the connection of one side. It sends no request.
 func (s *Setup) connect(at side, scheme *runtime.Scheme) (*Connection, error) {
-	cfg, err := restConfig(at.connection, s.Program.UserAgent())
+	cfg, err := at.restConfig(s.Program.UserAgent())
 	if err != nil {
 		return nil, at.explain(err)
 	}

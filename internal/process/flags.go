@@ -54,10 +54,10 @@ func (f *flags) usage(program Program) string {
 Environment:
   KUBECONFIG          path of a kubeconfig file; used instead of %s.kubeconfig
 `, program.sourceField())
-	if program.Source == "" {
-		text.WriteString(`  TARGET_KUBECONFIG   path of a kubeconfig file; used instead of targetClientConnection.kubeconfig,
-                      only if the configuration has a targetClientConnection
-`)
+	if program.Source == "" || program.Target != "" {
+		fmt.Fprintf(&text, `  %-19s path of a kubeconfig file; used instead of %s.kubeconfig,
+                      only if the configuration has a %[2]s
+`, program.targetVariable(), program.targetField())
 	}
 	text.WriteString(`  POD_NAMESPACE       the namespace this process runs in, if its ServiceAccount does not contain it
 

@@ -67,11 +67,7 @@ func checkUsers(users map[string]*clientcmdapi.AuthInfo) error {
 }
 
 func forbiddenFields(user *clientcmdapi.AuthInfo) []string {
-	var found []string
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
+	return namesOfSet([]kubeconfigField{
 		{"client-certificate", user.ClientCertificate != ""},
 		{"client-key", user.ClientKey != ""},
 		{"as", user.Impersonate != ""},
@@ -80,12 +76,24 @@ func forbiddenFields(user *clientcmdapi.AuthInfo) []string {
 		{"as-user-extra", len(user.ImpersonateUserExtra) > 0},
 		{"auth-provider", user.AuthProvider != nil},
 		{"exec", user.Exec != nil},
-	} {
-		if field.set {
-			found = append(found, field.name)
+	})
+}
+
+// kubeconfigField is a field of a kubeconfig.
+type kubeconfigField struct {
+	name  string
+	isSet bool
+}
+
+// namesOfSet returns the names of the fields that are set.
+func namesOfSet(fields []kubeconfigField) []string {
+	var names []string
+	for _, each := range fields {
+		if each.isSet {
+			names = append(names, each.name)
 		}
 	}
-	return found
+	return names
 }
 
 // tuneConfig returns base with the settings of a connection. Without qps and burst there is no client-side limit: priority and fairness in

@@ -14,6 +14,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/espalier-dev/espalier/internal/config"
 )
@@ -40,6 +41,10 @@ type Setup struct {
 	Clock clock.WithTickerAndDelayedExecution
 	// Patience is how long Connect waits for API servers that do not answer; 0 means that it does not wait.
 	Patience time.Duration
+	// TargetCredentials are the credentials for the target if its connection names no kubeconfig. Nil: the in-cluster configuration.
+	TargetCredentials *Credentials
+	// Runnables are run by the manager that Connect creates, besides the controllers.
+	Runnables []manager.Runnable
 
 	end end // end reports whether the process is ending, which begins when the context of Connect ends
 }
@@ -71,7 +76,7 @@ func Load[C Configuration](
 	if err != nil {
 		return none, nil, &usageError{err: err, usage: f.usage(program)}
 	}
-	setup := &Setup{Program: program, Config: withEnvironment(c.Process(), os.Getenv), Patience: patience(os.Getenv)}
+	setup := &Setup{Program: program, Config: withEnvironment(program, c.Process(), os.Getenv), Patience: patience(os.Getenv)}
 	setup.Log = newLogger(out, setup.Config.LogLevel, setup.Config.LogFormat, &setup.end)
 	redirectLibraryLogs(setup.Log)
 	logStart(setup.Log, program, f, warnings)
@@ -137,12 +142,13 @@ func refuseMistakes(warnings []config.Warning) error {
 	return fmt.Errorf("error decoding config: --strict-config refuses: %w", utilerrors.NewAggregate(errs))
 }
 
-// withEnvironment applies the environment variables KUBECONFIG and TARGET_KUBECONFIG. The second has no effect if the file has no target.
-func withEnvironment(c config.Process, getenv func(string) string) config.Process {
+// withEnvironment applies the environment variables KUBECONFIG and TARGET_KUBECONFIG. The second, whose name depends on the name of the
+// target, has no effect if the file has no target.
+func withEnvironment(program Program, c config.Process, getenv func(string) string) config.Process {
 	if kubeconfig := getenv("KUBECONFIG"); kubeconfig != "" {
 		c.Source.Kubeconfig = kubeconfig
 	}
-	if kubeconfig := getenv("TARGET_KUBECONFIG"); kubeconfig != "" && c.Target != nil {
+	if kubeconfig := getenv(program.targetVariable()); kubeconfig != "" && c.Target != nil {
 		target := *c.Target
 		target.Kubeconfig = kubeconfig
 		c.Target = &target

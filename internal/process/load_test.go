@@ -260,7 +260,7 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			before := file()
-			g.Expect(withEnvironment(tc.config, func(name string) string { return tc.env[name] })).To(BeComparableTo(tc.want))
+			g.Expect(withEnvironment(Program{}, tc.config, func(name string) string { return tc.env[name] })).To(BeComparableTo(tc.want))
 			if tc.config.Target != nil {
 				g.Expect(tc.config).To(BeComparableTo(before), "what was handed in must not change")
 			}
@@ -327,7 +327,7 @@ func TestTheShellOfASubcommandOnlyFillsGaps(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(unlessNamed(tc.file, env)).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(unlessNamed(Program{}, tc.file, env)).To(BeComparableTo(tc.want))
 		})
 	}
 }

@@ -79,6 +79,10 @@ func report(out io.Writer, err error) int {
 	if err == nil || errors.Is(err, errAnswered) {
 		return 0
 	}
+	if ended, ok := errors.AsType[*EndError](err); ok {
+		fmt.Fprintf(out, "Ended: %v\n", ended)
+		return 0
+	}
 	fmt.Fprintf(out, "Error: %v\n", err)
 	if misuse, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(out, "\n%s", misuse.usage)
@@ -88,6 +92,15 @@ func report(out io.Writer, err error) int {
 
 // errAnswered ends a run after --version or --help.
 var errAnswered = errors.New("answered --version or --help")
+
+// EndError ends a process with the exit code 0, so that a new process takes its place.
+type EndError struct {
+	// Reason is printed.
+	Reason string
+}
+
+// Error implements error.
+func (e *EndError) Error() string { return e.Reason }
 
 // usageError is a mistake in the command line or the configuration.
 type usageError struct {

@@ -1,6 +1,9 @@
 package process
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Program describes a binary.
 type Program struct {
@@ -9,8 +12,10 @@ type Program struct {
 	// Purpose is the description for --help: a sentence that begins with a verb, without a full stop.
 	Purpose string
 	// Source is the name of the source cluster in the configuration and in messages: the field of its connection is
-	// <Source>ClientConnection. A process with this setting has no separate target. Empty: source.
+	// <Source>ClientConnection. A process with this setting has no separate target, unless Target is set. Empty: source.
 	Source string
+	// Target is the name of the target cluster, as Source is the name of the source cluster. Empty: target.
+	Target string
 	// SharesLease makes the process use the configured lease name unchanged, so that it and a running Gardener resource manager exclude
 	// each other. Without SharesLease and KeepsLeaseName, the process appends "-<name>".
 	SharesLease bool
@@ -51,3 +56,11 @@ func (p Program) sourceName() string {
 
 // sourceField is the configuration field of the connection to the source.
 func (p Program) sourceField() string { return p.sourceName() + "ClientConnection" }
+
+func (p Program) targetName() string { return cmp.Or(p.Target, "target") }
+
+// targetField is the configuration field of the connection to the target.
+func (p Program) targetField() string { return p.targetName() + "ClientConnection" }
+
+// targetVariable is the environment variable with the path of a kubeconfig for the target.
+func (p Program) targetVariable() string { return strings.ToUpper(p.targetName()) + "_KUBECONFIG" }

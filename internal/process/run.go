@@ -16,6 +16,8 @@ type Family[C Configuration] struct {
 	// Check returns an error, before the process connects to a cluster, if the process would do nothing. Nil: the process always does
 	// something.
 	Check func(C) error
+	// Prepare is called before the process connects to its clusters. It may wait, and set fields of the Setup. Nil: nothing to prepare.
+	Prepare func(context.Context, *Setup, C) error
 	// Needs returns the requirements for the connections.
 	Needs func(C) (Needs, error)
 	// Add adds the controllers to the managers. The argument lifetime is the context of the process.
@@ -42,8 +44,18 @@ func Run[C Configuration](
 	if err != nil {
 		return err
 	}
+	setup.Clock = setup.clock()
+	if family.Prepare != nil {
+		err = family.Prepare(ctx, setup, cfg)
+	}
+	if err != nil {
+		return err
+	}
 	clusters, err := setup.Connect(ctx, needs)
 	if err != nil {
+		return err
+	}
+	if err := registerBuildInfo(metrics.Registry, program); err != nil {
 		return err
 	}
 	if err := family.Add(ctx, clusters, cfg, metrics.Registry); err != nil {

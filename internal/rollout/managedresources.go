@@ -64,7 +64,14 @@ func newManagedResource(
 		}
 		data[keyOf(each)] = text
 	}
-	secret := contentsOf(namespace, name, data)
+	return WithContents(namespace, name, set, data)
+}
+
+// WithContents returns a ManagedResource with the given manifests, by file name, preceded by its Secret.
+func WithContents(
+	namespace, name string, set *managedresources.ManagedResourceBuilder, manifests map[string][]byte,
+) ([]*unstructured.Unstructured, error) {
+	secret := contentsOf(namespace, name, manifests)
 	managed, err := set.WithNamespacedName(namespace, name).WithSecretRef(secret.Name).Build()
 	if err != nil {
 		return nil, fmt.Errorf("build ManagedResource %s: %w", name, err)
@@ -146,8 +153,8 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	return nil
 }
 
-// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace that the program created. It
-// changes nothing else in these objects.
+// ReplaceTexts replaces texts in the Deployments of a namespace, and in the Secrets of its ManagedResources, if the Deployments and
+// ManagedResources have the label CreatedBy. It changes nothing else in these objects.
 func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
 	ours := client.MatchingLabels{c.CreatedBy.Key: c.CreatedBy.Value}
 	deployments := &unstructured.UnstructuredList{}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/health"
@@ -32,9 +33,11 @@ import (
 const (
 	// reopenPause is the pause before a watch that has ended is opened again.
 	reopenPause = time.Second
-	// deletionProtected is a label on objects whose deletion must be confirmed. The deletion of objects of druidGroup must be confirmed too.
+	// deletionProtected is a label on objects whose deletion must be confirmed. The deletion of objects of druidGroup and extensionsGroup must
+	// be confirmed too.
 	deletionProtected = "gardener.cloud/deletion-protected"
 	druidGroup        = "druid.gardener.cloud"
+	extensionsGroup   = "extensions.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
 	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy has retained: see Deploy. Its value is the kind and the
 	// version of the object that began to refer to it again. Deploy sets it to change the Secret or ConfigMap, and nothing reads it.
@@ -322,7 +325,8 @@ func (c Cluster) DeleteAll(ctx context.Context, kind schema.GroupVersionKind, se
 
 // isProtected reports whether webhooks deny the deletion of an object that does not confirm it.
 func isProtected(o client.Object) bool {
-	return o.GetLabels()[deletionProtected] == "true" || o.GetObjectKind().GroupVersionKind().Group == druidGroup
+	group := o.GetObjectKind().GroupVersionKind().Group
+	return o.GetLabels()[deletionProtected] == "true" || group == druidGroup || group == extensionsGroup
 }
 
 // UntilGone waits until objects do not exist. The timeout is for each of them.
@@ -415,6 +419,30 @@ func (c Cluster) DeleteDefinition(
 		}
 	}
 	return c.Delete(ctx, live, condition)
+}
+
+// HasAny reports whether a cluster has an object of a kind. It has none of a kind that is not served.
+func HasAny(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.List(ctx, list, client.Limit(1)); err != nil && !IsGone(err) {
+		return false, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
+// IsFree reports whether an object does not exist, or belongs to a ManagedResource. Another ManagedResource must not take it.
+func IsFree(ctx context.Context, c client.Reader, o *unstructured.Unstructured, set client.ObjectKey) (bool, error) {
+	live := MetadataOf(o)
+	err := c.Get(ctx, client.ObjectKeyFromObject(o), live)
+	switch {
+	case IsGone(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read %s: %w", describe(o), err)
+	}
+	origin, err := resourcesv1alpha1.ParseOrigin(live.Annotations[resourcesv1alpha1.OriginAnnotation])
+	return err == nil && origin.Namespace == set.Namespace && origin.Name == set.Name, nil
 }
 
 // CheckUnused returns an error that wraps ErrInUse and names an object if objects of the kind of a definition exist.

@@ -22,8 +22,8 @@ type Options struct {
 	// RenewedAuthorities are the logical names of the certificate authorities that are renewed before they expire. Other authorities are
 	// only rotated. Content that is no certificate authority is always renewed.
 	RenewedAuthorities []string
-	// Writers are the field managers under which the operator, and earlier operators, have written Secrets. The first one is for new
-	// writes. A Secret without the labels of the manager is only adopted if one of them has written its data.
+	// Writers are the field managers under which this operator and earlier operators wrote Secrets. New writes use the first one. A Secret
+	// without the labels of the secrets manager is adopted only if a field manager of this list wrote its data.
 	Writers []string
 	// ClockProblem is a sentence that says why the clock of this process cannot be trusted, or empty. With it, no content is issued or
 	// renewed, and no predecessor is forgotten because of its age.
@@ -141,8 +141,8 @@ func (i *Inventory) Get(name string, class Class) (*corev1.Secret, bool) {
 	return secret, secret != nil
 }
 
-// Observe adds a Secret, or replaces the one of the same name. It is for Secrets that were not observed at the start, for example because
-// their labels had been removed.
+// Observe adds a Secret, or replaces the observed Secret of the same name. It is for Secrets that were not observed at the start, for
+// example because their labels had been removed.
 func (i *Inventory) Observe(secret *corev1.Secret) {
 	index := slices.IndexFunc(i.observed, func(s *corev1.Secret) bool { return s.Name == secret.Name })
 	if index < 0 {
@@ -221,11 +221,26 @@ func rotationOf(secret *corev1.Secret) (time.Time, error) {
 	return timeOfLabel(secret, LabelLastRotation)
 }
 
-// Newest returns the newest observed Secret of a logical name whose name is not the given one, or nil: the one of the last rotation, and of
-// those the one that was created last. Of Secrets that were created in the same second, it is the first one of the list.
+// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. A Secret
+// of a later rotation is newer, then a Secret that was created later. Of Secrets that were created in the same second, the first in the
+// list is returned.
 func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	newest, _ := i.newest(logicalName, except, func(*corev1.Secret) (bool, error) { return true, nil }) // it never fails
 	return newest
+}
+
+// Former returns the newest observed Secret of a logical name from before the last rotation, nil if there is none. The current Secret must
+// have been recorded.
+func (i *Inventory) Former(logicalName string) (*corev1.Secret, error) {
+	current := i.entries[logicalName].current
+	if current == nil {
+		return nil, fmt.Errorf("secrets for name %q not found in internal store", logicalName)
+	}
+	rotated, err := rotationOf(current)
+	if err != nil {
+		return nil, err
+	}
+	return i.newest(logicalName, current.Name, func(secret *corev1.Secret) (bool, error) { return PrecedesRotation(secret, rotated) })
 }
 
 // Certificates returns the recorded Secret of each certificate that an authority has signed, by its logical name. If none was recorded, it

@@ -22,8 +22,8 @@ func keptPaths(annotations map[string]string) ([]fieldpath.Path, error) {
 	var paths []fieldpath.Path
 	for _, each := range splitPaths(text) {
 		path, err := parsePath(each)
-		if err == nil && (path[0].FieldName == nil || slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, *path[0].FieldName)) {
-			err = errors.New("only fields outside of apiVersion, kind, metadata and status can be kept")
+		if err == nil {
+			err = checkKept(path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s: path %q: %w", resourcesv1alpha1.KeepFields, each, err)
@@ -31,6 +31,14 @@ func keptPaths(annotations map[string]string) ([]fieldpath.Path, error) {
 		paths = append(paths, path)
 	}
 	return paths, nil
+}
+
+// checkKept returns an error if the field at a path must not stay as it is.
+func checkKept(path fieldpath.Path) error {
+	if path[0].FieldName == nil || slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, *path[0].FieldName) {
+		return errors.New("only fields outside of apiVersion, kind, metadata and status can be kept")
+	}
+	return nil
 }
 
 // splitPaths splits a text at commas and line ends outside of brackets.
@@ -119,6 +127,9 @@ func parseBrackets(text string) (element fieldpath.PathElement, rest string, err
 // that only one of the two has, keepPath keeps nothing, because the manifest adds or removes that item.
 func keepPath(live, result any, path fieldpath.Path) any {
 	element, below := path[0], path[1:]
+	if _, isMap := result.(map[string]any); isMap && element.Index != nil {
+		element = fieldpath.FieldNameElement(strconv.Itoa(*element.Index))
+	}
 	if element.FieldName != nil {
 		return keepField(live, result, *element.FieldName, below)
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of the manifest
 	// that requests the same.
 	PreserveReplicas bool
+	// Ignored are the fields of the objects of the set that stay as they are in the live object.
+	Ignored Ignored
 	// ReplicasPath is the path of the number of replicas in objects of a kind that the Kubernetes libraries do not know. Nil if the kind has
 	// no scale subresource.
 	ReplicasPath []string
@@ -48,8 +50,8 @@ func ForCreate(manifest *unstructured.Unstructured, o Options) (*unstructured.Un
 }
 
 // Merge returns the object with which to replace live. Its metadata, except for labels and annotations, and its status come from live. All
-// other fields come from the manifest, except for fields that the rules of its kind or the annotation KeepFields keep from live. Errors
-// name the place in the object, but not the object; only errors of InjectLabels do.
+// other fields come from the manifest, except for fields that the rules of its kind or the annotations KeepFields and IgnoreFields keep
+// from live. Errors name the place in the object, but not the object; only errors of InjectLabels do.
 func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(live.Object, manifest.Object, o, false)
 }
@@ -68,6 +70,7 @@ func merge(live, manifest map[string]any, o Options, creating bool) (*unstructur
 	if err != nil {
 		return nil, err
 	}
+	kept = append(kept, o.Ignored.of(result)...)
 	metadata, err := mergeMetadata(live, result.Object, o)
 	if err != nil {
 		return nil, err
@@ -128,6 +131,17 @@ const literalTrue = "true"
 func Truthy(value string) bool {
 	truth, err := strconv.ParseBool(value)
 	return err == nil && truth
+}
+
+// AsksForPlan reports whether the annotations of a set ask the controller to plan and not to apply it, and whether the value is invalid. An
+// invalid value requests a plan, because the user wanted to see the plan first.
+func AsksForPlan(annotations map[string]string) (only, malformed bool) {
+	value, found := annotations[resourcesv1alpha1.Plan]
+	if !found {
+		return false, false
+	}
+	truth, err := strconv.ParseBool(value)
+	return truth || err != nil, err != nil
 }
 
 // IsIgnored reports whether a manifest requests that its object is created once and not updated afterwards.

@@ -506,6 +506,20 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
+func TestAsksForPlan(t *testing.T) {
+	type asked struct{ only, malformed bool }
+	g := NewWithT(t)
+	only, malformed := AsksForPlan(nil)
+	g.Expect(asked{only, malformed}).To(Equal(asked{}))
+	for value, want := range map[string]asked{
+		"true": {only: true}, "1": {only: true}, "T": {only: true}, "false": {}, "0": {}, "F": {},
+		"yes": {only: true, malformed: true}, "": {only: true, malformed: true}, "truly": {only: true, malformed: true},
+	} {
+		only, malformed := AsksForPlan(map[string]string{"espalier.dev/plan": value})
+		g.Expect(asked{only, malformed}).To(Equal(want), "%q", value)
+	}
+}
+
 func TestTruthy(t *testing.T) {
 	for value, want := range map[string]bool{
 		"1": true, "t": true, "T": true, "true": true, "TRUE": true, "True": true, "": false, "0": false, "yes": false, "tRUE": false,

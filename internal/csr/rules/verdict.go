@@ -65,7 +65,7 @@ func (r Reason) String() string { return described[r].value }
 // Meaning returns a sentence for the documentation.
 func (r Reason) Meaning() string { return described[r].meaning }
 
-// AllReasons returns all reasons, the one of approvals first.
+// AllReasons returns all reasons. The reason of approvals is the first one.
 func AllReasons() []Reason {
 	all := make([]Reason, reasons)
 	for i := range reasons {

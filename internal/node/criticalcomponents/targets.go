@@ -30,8 +30,8 @@ func shouldRunOn(node *corev1.Node, daemonSet *appsv1.DaemonSet) bool {
 	return !keptAway
 }
 
-// daemonTolerations returns the tolerations of the DaemonSet's Pods: the tolerations of the template, and the ones that the DaemonSet
-// controller adds.
+// daemonTolerations returns the tolerations of the DaemonSet's Pods: the tolerations of the template, and the tolerations that the
+// DaemonSet controller adds.
 func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	tolerations := slices.Clone(spec.Tolerations)
 	add := func(key string, effect corev1.TaintEffect) {

@@ -14,6 +14,7 @@ import (
 	"io"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -36,16 +37,22 @@ type Source struct {
 	// RSAKey returns a new private key of that many bits. It is separate from Random because crypto/rsa ignores a given random source.
 	RSAKey func(bits int) (*rsa.PrivateKey, error)
 	// HashPassword returns the bcrypt hash (cost 10) of a password. bcrypt draws its salt itself, therefore Random cannot replace it.
-	// It is nil where no basic authentication is generated.
 	HashPassword func(password string) (string, error)
 }
 
-// RandomSource returns the Source of a process: random bytes and keys of the operating system. The caller sets HashPassword.
+// passwordCost is the cost of the hashes of passwords. Each increment doubles the time of a login.
+const passwordCost = 10
+
+// RandomSource returns the Source of a process: random bytes and keys of the operating system.
 func RandomSource(now time.Time) Source {
 	return Source{
 		Now:    now,
 		Random: rand.Reader,
 		RSAKey: func(bits int) (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, bits) },
+		HashPassword: func(password string) (string, error) {
+			hash, err := bcrypt.GenerateFromPassword([]byte(password), passwordCost)
+			return string(hash), err
+		},
 	}
 }
 

@@ -120,6 +120,15 @@ func (m *Manager) Newest(name string) *corev1.Secret {
 	return m.inventory.Newest(name, "").DeepCopy()
 }
 
+// Former returns the newest Secret of a logical name from before its last rotation, nil if there is none. The manager must have generated
+// the current Secret before. It sends no request.
+func (m *Manager) Former(logicalName string) (*corev1.Secret, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	secret, err := m.inventory.Former(logicalName)
+	return secret.DeepCopy(), err
+}
+
 // Certificates returns the Secret of each signed certificate by its logical name: see secrets.Inventory. It sends no request. The caller
 // must not change the Secrets.
 func (m *Manager) Certificates() map[string]*corev1.Secret {
@@ -305,8 +314,8 @@ func (m *Manager) writer() client.FieldOwner {
 
 // LostError is returned instead of a key or authority that would replace one that was lost.
 type LostError struct {
-	// Name is the name of the Secret whose loss a user can confirm, after the names of others that the user has confirmed and that must stay
-	// confirmed. Empty: that is no remedy, and Problem names another one.
+	// Name is the value by which a user confirms the loss: the name of the Secret, after the names of Secrets whose loss was confirmed before
+	// and must stay confirmed. Empty: a confirmation is no remedy, and Problem names another remedy.
 	Name string
 	// Problem is a sentence without a period that names the Secret and the evidence for the old key.
 	Problem string

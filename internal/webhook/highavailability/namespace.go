@@ -16,8 +16,8 @@ const (
 	FailureToleranceType = AnnotationPrefix + "failure-tolerance-type"
 	// Zones contains the names of the zones that workloads may use, separated by commas. Missing: no zone is known.
 	Zones = AnnotationPrefix + "zones"
-	// ZonePinning, if true, keeps workloads in the zones even without failure-tolerance-type. A missing value, and a value that is not a
-	// boolean, count as false. In legacy mode it has no effect beside replica-criteria.
+	// ZonePinning, if true, keeps workloads in the zones of annotation Zones even without failure-tolerance-type. A missing value, and a
+	// value that is not a boolean, count as false. In legacy mode it has no effect beside replica-criteria.
 	ZonePinning = AnnotationPrefix + "zone-pinning"
 	// ReplicaCriteria has an effect only in legacy mode. It selects the rule for replicas: failure-tolerance-type or zones; with any other
 	// value replicas are not changed. Missing: the rules without legacy mode.

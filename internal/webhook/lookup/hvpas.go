@@ -70,6 +70,7 @@ func newHvpas(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper)
 	return &hvpas{client: client, mapper: mapper, definition: definitionInformer(definitions)}, nil
 }
 
+// For webhooks.highAvailabilityConfig, which watches Hvpas only while their definition exists.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=list;watch,roleName=espalier-webhook-server-target
 
 // definitionInformer returns an informer of one object, so that no right to read other definitions is needed.
@@ -101,6 +102,7 @@ func (h *hvpas) Start(ctx context.Context) error {
 	return nil
 }
 
+// For webhooks.highAvailabilityConfig, which must know whether an Hvpa scales a workload, and up to how many replicas.
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
 
 // watchHvpas starts a watch of Hvpas. It replaces the watch if the definition was deleted and created again, because then the Hvpas are

@@ -91,6 +91,7 @@ func (l *Lookups) get(ctx context.Context, kind string, key client.ObjectKey, in
 	return l.live.Get(ctx, key, into) // the response contains this text
 }
 
+// For webhooks.highAvailabilityConfig, whose settings for a workload are annotations of the namespace.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=espalier-webhook-server-target
 
 // Annotations implements highavailability.Namespaces.
@@ -102,6 +103,7 @@ func (l *Lookups) Annotations(ctx context.Context, name string) (map[string]stri
 	return namespace.Annotations, nil
 }
 
+// For webhooks.projectedTokenMount, which mounts a token only if the ServiceAccount of the Pod forbids automounting.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch,roleName=espalier-webhook-server-target
 
 // Automount returns automountServiceAccountToken of a ServiceAccount; nil if it is not set. It returns the error NotFound if the
@@ -114,6 +116,7 @@ func (l *Lookups) Automount(ctx context.Context, name types.NamespacedName) (*bo
 	return account.AutomountServiceAccountToken, nil
 }
 
+// For webhooks.highAvailabilityConfig, which must know whether a HorizontalPodAutoscaler scales a workload, and up to how many replicas.
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch,roleName=espalier-webhook-server-target
 
 // MaxReplicas implements highavailability.Scaling. HorizontalPodAutoscalers take precedence over Hvpas; of several autoscalers of one kind,

@@ -61,6 +61,7 @@ func (t *taints) cacheAnswer(selector map[string]string, answer []corev1.Taint, 
 	t.known, t.at, t.selector, t.answer = true, at, maps.Clone(selector), slices.Clone(answer)
 }
 
+// For webhooks.systemComponentsConfig, which adds tolerations for the taints of the Nodes for system components.
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch,roleName=espalier-webhook-server-target
 
 // Taints returns the taints of all Nodes that have the labels, sorted, without duplicates and without the time at which they were added.

@@ -19,8 +19,9 @@ const ChildArgument = "render-chart-in-sandbox"
 // maxUnpacked is the limit of the files of a chart, in bytes.
 const maxUnpacked = 32 << 20
 
-// Child renders the chart on standard input and writes the result to out. It gives up files, network and memory of its process before, so
-// the process must end after it. A main function calls it if the first argument is ChildArgument.
+// Child renders the chart on standard input and writes the result to out. Before it renders, it forbids its own process to open files and
+// connections, and limits its memory. The process must therefore end afterwards. A main function calls it if the first argument is
+// ChildArgument.
 func Child(ctx context.Context, _ []string, out io.Writer) error {
 	// Libraries log values.
 	log.SetOutput(io.Discard)

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuSeconds ends a child in a loop whose parent has died. Its parent kills it earlier.
+// cpuSeconds is the limit of processor time. It ends a child that loops and whose parent has died; a parent that lives kills the child
+// earlier.
 const cpuSeconds = 30
 
-// confine gives up memory above the limit, files and network for the rest of this process. It returns the protections that the kernel
-// does not have, as sentences.
+// confine limits the memory of this process, and forbids it to open files and connections, until it ends. It returns the protections that
+// the kernel does not have, as sentences.
 func confine(memory uint64) ([]string, error) {
 	// The runtime opens its own files when it first needs a timer.
 	time.NewTimer(time.Hour).Stop()
@@ -34,7 +35,7 @@ func confine(memory uint64) ([]string, error) {
 	return unprotected, forbidOpening()
 }
 
-// limitMemory makes the process fail if its data grow above the limit, and makes the garbage collector work harder before.
+// limitMemory makes the process fail if its data grow above the limit, and makes the garbage collector work harder near the limit.
 func limitMemory(limit uint64) error {
 	if limit < math.MaxInt64 {
 		debug.SetMemoryLimit(int64(limit / 4 * 3)) // GOMEMLIMIT
@@ -52,8 +53,8 @@ func setLimit(resource int, limit uint64) error {
 	return nil
 }
 
-// restrictByLandlock refuses all access to files and TCP ports to all threads of this process. Forbidding to open files does the same, but
-// only this holds against a process that takes the memory over and finds a way to get a file descriptor.
+// restrictByLandlock refuses all access to files and TCP ports to all threads of this process. The limit of open files does the same.
+// Landlock also stops foreign code that controls the memory of this process and has got a file descriptor.
 func restrictByLandlock() ([]string, error) {
 	version, err := landlock()
 	if err != nil {
@@ -66,7 +67,7 @@ func restrictByLandlock() ([]string, error) {
 		return nil, fmt.Errorf("create Landlock ruleset: %w", errno)
 	}
 	defer func() { _ = unix.Close(int(ruleset)) }()
-	// Both hold for one thread only; package unix has no call for all threads.
+	// Both system calls affect one thread only; package unix has no call that affects all threads.
 	_, _, errno = syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
 	if errno == syscall.ENOTSUP {
 		return []string{"this binary was built with cgo: charts are rendered without Landlock's protection of files and network"}, nil

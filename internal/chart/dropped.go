@@ -30,7 +30,8 @@ const (
 	PartLookup Part = "lookup"
 	// PartDNS is a template that uses the function getHostByName, which returns nothing.
 	PartDNS Part = "dns"
-	// PartCapability is an API version that a template asks for, and that it is told to be absent: definitions in the cluster are not read.
+	// PartCapability is an API version that a template asks for. The answer is that the version is absent, because definitions in the cluster
+	// are not read.
 	PartCapability Part = "capability"
 )
 
@@ -44,7 +45,7 @@ type Dropped struct {
 func (d Dropped) String() string { return string(d.Part) + " " + d.Name }
 
 const (
-	// maxDropped bounds the list, because a condition holds it.
+	// maxDropped bounds the list, because a condition contains it.
 	maxDropped = 50
 	// maxName bounds each of its names, in bytes.
 	maxName = 256
@@ -64,7 +65,7 @@ func sortDropped(list []Dropped) []Dropped {
 
 var (
 	comment = regexp.MustCompile(`(?s)\{\{-?\s*/\*.*?\*/\s*-?\}\}`)
-	// called matches actions that use a function outside of their strings.
+	// called returns a pattern for actions of a template that call a function. It ignores the name of the function in strings.
 	called = func(function string) *regexp.Regexp {
 		return regexp.MustCompile(`\{\{(?:[^"` + "`" + `}]|"(?:\\.|[^"\\])*"|` + "`[^`]*`" + `)*?\b` + function + `\s`)
 	}
@@ -73,8 +74,8 @@ var (
 	capability = regexp.MustCompile(`\.Capabilities\.APIVersions\.Has\s+\(?\s*"([^"]+)"`)
 )
 
-// ignored returns the parts of a chart other than hooks that have no effect. Templates are read, not observed: a template that would use a
-// function for other values is named, too.
+// ignored returns the parts of a chart other than hooks that have no effect. It searches the text of the templates, so it also names a
+// template that calls a function only with other values.
 func ignored(chart *chartv2.Chart, files, sources map[string]string, versions common.VersionSet) []Dropped {
 	var list []Dropped
 	for _, definitions := range chart.CRDObjects() {

@@ -11,12 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// RenderError is the reason why a chart cannot be rendered. It contains no values, neither as they were given nor as a template changed
-// them: the error is shown in the status of objects that more people may read than the Secrets from which values come.
+// RenderError is the reason why a chart cannot be rendered. It contains no values, neither in their original form nor in the form that a
+// template gives them: the error is shown in the status of objects that more people may read than the Secrets from which values come.
 type RenderError struct {
 	// Chart is the name of the chart; empty if the archive is not a chart.
 	Chart string `json:"chart,omitempty"`
-	// Template is the path of the template; empty if the fault is in none.
+	// Template is the path of the template; empty if the fault is in no template.
 	Template string `json:"template,omitempty"`
 	// Line is the line in the template; 0 if it is not known.
 	Line int `json:"line,omitempty"`
@@ -54,7 +54,7 @@ func (f *RenderError) Error() string {
 
 var (
 	place = regexp.MustCompile(`([^\s()":]+):(\d+)`)
-	// refusals are calls of the functions by which a chart ends its rendering, with a text that no value is part of.
+	// refusals match calls of fail and required, by which a chart ends its rendering, with a literal text. Such a text contains no value.
 	refusals = []*regexp.Regexp{
 		regexp.MustCompile(`\b(?:fail|required)\s+("(?:[^"\\\n]|\\.)*"|` + "`[^`]*`)"),
 		regexp.MustCompile(`("(?:[^"\\\n]|\\.)*"|` + "`[^`]*`" + `)\s*\|\s*fail\b`),

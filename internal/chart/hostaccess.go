@@ -9,7 +9,7 @@ import (
 // staysOffHost searches the whole object for specifications of Pods, so that it covers custom kinds, too.
 //
 // k8s.io/pod-security-admission would check the whole baseline profile; API servers do so for namespaces that ask for it by a label. These
-// checks are the part by which a Pod gets at its node, and they name the template before an object is applied.
+// checks are the part of that profile which keeps a Pod away from its node. They fail before an object is applied, and name its template.
 func staysOffHost(d document) []finding {
 	if d.policy.HostAccess {
 		return nil
@@ -18,23 +18,23 @@ func staysOffHost(d document) []finding {
 	if d.kind == "Service" && len(list(child(d.object, "spec")["externalIPs"])) > 0 {
 		findings = append(findings, finding{"spec.externalIPs", "takes over addresses"})
 	}
-	return append(findings, hostAccess("", d.object)...)
+	return append(findings, eachPod("", d.object, podAccess)...)
 }
 
-// hostAccess returns the findings in a value and below it, in the order of the fields.
-func hostAccess(path string, value any) []finding {
+// eachPod returns the findings of a check in the specifications of Pods in a value and below it, in the order of the fields.
+func eachPod(path string, value any, check func(path string, pod map[string]any) []finding) []finding {
 	var findings []finding
 	switch v := value.(type) {
 	case map[string]any:
 		if _, isPod := v["containers"].([]any); isPod {
-			findings = append(findings, podAccess(path, v)...)
+			findings = append(findings, check(path, v)...)
 		}
 		for _, field := range slices.Sorted(maps.Keys(v)) {
-			findings = append(findings, hostAccess(join(path, field), v[field])...)
+			findings = append(findings, eachPod(join(path, field), v[field], check)...)
 		}
 	case []any:
 		for i, item := range v {
-			findings = append(findings, hostAccess(fmt.Sprintf("%s[%d]", path, i), item)...)
+			findings = append(findings, eachPod(fmt.Sprintf("%s[%d]", path, i), item, check)...)
 		}
 	}
 	return findings

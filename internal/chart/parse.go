@@ -16,7 +16,7 @@ import (
 
 const notes = "NOTES.txt"
 
-// parse returns the objects in the output of the templates, and the hooks among them apart.
+// parse returns the objects in the output of the templates, and separately the hooks.
 func parse(chart string, files map[string]string) (Manifests, []Dropped, error) {
 	var manifests Manifests
 	var hooks []Dropped

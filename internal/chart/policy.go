@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -14,25 +15,41 @@ import (
 // release, with rights that the chart itself lists, without access to nodes.
 type Policy struct {
 	// Kinds are additional namespaced kinds, "Kind" or "Kind.group".
-	Kinds []string `json:"kinds,omitempty"`
+	Kinds []string
 	// ClusterKinds are additional kinds without a namespace, "Kind" or "Kind.group".
-	ClusterKinds []string `json:"clusterKinds,omitempty"`
+	ClusterKinds []string
 	// Namespaces are allowed for objects, subjects of bindings and Services of webhooks, besides the namespace of the release.
-	Namespaces []string `json:"namespaces,omitempty"`
+	Namespaces []string
 	// ClusterRoles are names of existing roles that bindings may refer to, besides roles of the chart.
-	ClusterRoles []string `json:"clusterRoles,omitempty"`
+	ClusterRoles []string
 	// Wildcards allows "*" in rules of roles.
-	Wildcards bool `json:"wildcards,omitempty"`
-	// Escalation allows the verbs escalate, bind and impersonate, and roles that collect the rights of others or extend them.
-	Escalation bool `json:"escalation,omitempty"`
+	Wildcards bool
+	// Escalation allows the verbs escalate, bind and impersonate, roles that collect the rights of others or extend them, and, in a shared
+	// namespace, rights by which a Pod acts with the ServiceAccounts of other programs.
+	Escalation bool
 	// Webhooks allows configurations of admission webhooks.
-	Webhooks bool `json:"webhooks,omitempty"`
+	Webhooks bool
 	// HostAccess allows Pods that use the files, network or processes of a node, and Services that take over addresses.
-	HostAccess bool `json:"hostAccess,omitempty"`
+	HostAccess bool
 	// SignatureKeys are public keys in PEM format. If there are any, one of them must have signed the chart with cosign.
-	SignatureKeys []string `json:"signatureKeys,omitempty"`
+	SignatureKeys []string
 	// Reserved are objects that the caller itself keeps in the namespace of the release, "Kind/name".
-	Reserved []string `json:"-"`
+	Reserved []string
+	// Accounts are ServiceAccounts of other namespaces that bindings may name, "namespace/name".
+	Accounts []string
+	// TrustedRoles are the names of Roles and ClusterRoles of the chart that may give any rights.
+	TrustedRoles []string
+	// Shared is true if the namespace of the release belongs to other programs, too: then its Roles are judged like ClusterRoles, the chart
+	// must not use Roles and ServiceAccounts that are not its own, and its objects must not act on those of other programs.
+	Shared bool
+}
+
+// PolicyOf returns the policy of a configuration.
+func PolicyOf(c config.EspalierChartPolicy) Policy {
+	return Policy{
+		Kinds: c.Kinds, ClusterKinds: c.ClusterKinds, Namespaces: c.Namespaces, ClusterRoles: c.ClusterRoles, Wildcards: c.Wildcards,
+		Escalation: c.Escalation, Webhooks: c.Webhooks, HostAccess: c.HostAccess, SignatureKeys: c.SignatureKeys,
+	}
 }
 
 // Breach is a contradiction between an object and the policy.
@@ -52,13 +69,29 @@ func (b Breach) String() string {
 	return fmt.Sprintf("%s in %s: %s %s", b.Object, b.Template, b.Field, b.Reason)
 }
 
+// maxBreaches is the number of breaches that Summary names.
+const maxBreaches = 10
+
+// Summary returns breaches in the order of their sentences as one text, which names at most ten of them; "" if there are none.
+func Summary(breaches []Breach) string {
+	texts := make([]string, 0, len(breaches))
+	for _, each := range breaches {
+		texts = append(texts, each.String())
+	}
+	slices.Sort(texts)
+	if more := len(texts) - maxBreaches; more > 0 {
+		texts = append(texts[:maxBreaches], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Breaches returns all contradictions in the order of the objects. Namespace is the namespace of the release.
 func (p Policy) Breaches(namespace string, manifests Manifests) []Breach {
 	var breaches []Breach
-	roles, seen := ownRoles(manifests), map[string]bool{}
+	own, seen := identities(manifests), map[string]bool{}
 	for _, manifest := range manifests {
 		for _, object := range manifest.Objects {
-			d := document{policy: p, release: namespace, roles: roles, object: object, kind: kindOf(object)}
+			d := document{policy: p, release: namespace, own: own, object: object, kind: kindOf(object)}
 			findings := duplicate(d, seen)
 			for _, check := range checks {
 				findings = append(findings, check(d)...)
@@ -71,12 +104,12 @@ func (p Policy) Breaches(namespace string, manifests Manifests) []Breach {
 	return breaches
 }
 
-// document is an object with all that its checks need.
+// document is an object with the inputs of its checks.
 type document struct {
 	policy  Policy
 	release string
-	// roles are the names of the ClusterRoles of the chart.
-	roles  map[string]bool
+	// own are the identities of the objects of the chart.
+	own    map[string]bool
 	object map[string]any
 	// kind is "Kind" or "Kind.group"; "" if it cannot be read.
 	kind string
@@ -98,10 +131,18 @@ func (d document) isAllowedNamespace(name string) bool {
 	return name == d.release || slices.Contains(d.policy.Namespaces, name)
 }
 
+func (d document) isAllowedAccount(namespace, name string) bool {
+	if slices.Contains(d.policy.Accounts, namespace+"/"+name) {
+		return true
+	}
+	return d.isAllowedNamespace(namespace) && (!d.policy.Shared || d.own[identity("ServiceAccount", namespace, name)])
+}
+
 type finding struct{ field, reason string }
 
 var checks = []func(document) []finding{
 	kindIsAllowed, staysInNamespace, nameIsFree, roleIsModest, bindingIsModest, webhookIsLocal, staysOffHost,
+	usesOwnAccounts, secretIsNoToken, leavesLabelsToOthers, selectsSomePods, scalesOwnWorkload,
 }
 
 // namespacedKinds and clusterKinds are allowed by every policy. They do not contain kinds by which a chart would reach beyond itself, such
@@ -128,7 +169,7 @@ func kindIsAllowed(d document) []finding {
 		if !d.policy.Webhooks {
 			return []finding{{"kind", "is a webhook"}}
 		}
-	case !d.isNamespaced() && !slices.Contains(clusterKinds, d.kind) && !slices.Contains(d.policy.ClusterKinds, d.kind):
+	case !d.isNamespaced() && !d.isClusterScoped():
 		return []finding{{"kind", "is not allowed"}}
 	}
 	return nil
@@ -138,8 +179,19 @@ func (d document) isNamespaced() bool {
 	return slices.Contains(namespacedKinds, d.kind) || slices.Contains(d.policy.Kinds, d.kind)
 }
 
+func (d document) isClusterScoped() bool {
+	return slices.Contains(clusterKinds, d.kind) || slices.Contains(webhookKinds, d.kind) || slices.Contains(d.policy.ClusterKinds, d.kind)
+}
+
+// staysInNamespace refuses a namespace of a cluster-scoped object, which is removed before the object is applied: with it, the object would
+// look like one in the namespace of the release, and could replace an object of another program.
 func staysInNamespace(d document) []finding {
 	switch {
+	case d.isClusterScoped():
+		if d.namespace() != "" {
+			return []finding{{"metadata.namespace", "is set on an object without a namespace"}}
+		}
+		return nil
 	case !d.isNamespaced() || d.isAllowedNamespace(d.namespace()):
 		return nil
 	case d.namespace() == "": // a ManagedResource creates it in another namespace than Helm does
@@ -163,29 +215,38 @@ func nameIsFree(d document) []finding {
 }
 
 func duplicate(d document, seen map[string]bool) []finding {
-	identity := d.kind + "/" + d.namespace() + "/" + d.name()
-	if seen[identity] {
+	id := identity(d.kind, d.namespace(), d.name())
+	if seen[id] {
 		return []finding{{"metadata.name", "is the name of another object of this chart"}}
 	}
-	seen[identity] = true
+	seen[id] = true
 	return nil
 }
 
-func ownRoles(manifests Manifests) map[string]bool {
-	names := map[string]bool{}
+// identity identifies an object of a kind, "Kind" or "Kind.group".
+func identity(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// identities returns the identities of all objects.
+func identities(manifests Manifests) map[string]bool {
+	all := map[string]bool{}
 	for _, manifest := range manifests {
 		for _, object := range manifest.Objects {
-			if kindOf(object) == "ClusterRole."+rbac {
-				names[text(child(object, "metadata"), "name")] = true
-			}
+			metadata := child(object, "metadata")
+			all[identity(kindOf(object), text(metadata, "namespace"), text(metadata, "name"))] = true
 		}
 	}
-	return names
+	return all
 }
 
-// roleIsModest does not judge Roles in the namespace of the release: they give nothing that is not part of the installation.
+// isJudgedRole excludes Roles in the namespace of the release, unless the namespace is shared: they give rights only on objects of the
+// installation. It excludes trusted roles, too.
+func (d document) isJudgedRole() bool {
+	isJudged := d.kind == "ClusterRole."+rbac || d.kind == "Role."+rbac && (d.namespace() != d.release || d.policy.Shared)
+	return isJudged && !slices.Contains(d.policy.TrustedRoles, d.name())
+}
+
 func roleIsModest(d document) []finding {
-	if d.kind != "ClusterRole."+rbac && (d.kind != "Role."+rbac || d.namespace() == d.release) {
+	if !d.isJudgedRole() {
 		return nil
 	}
 	var findings []finding
@@ -201,10 +262,19 @@ func roleIsModest(d document) []finding {
 				}
 			}
 		}
+		if d.policy.Shared && !d.policy.Escalation {
+			findings = append(findings, borrowing(i, rule)...)
+		}
 	}
 	if d.policy.Escalation {
 		return findings
 	}
+	return append(findings, aggregation(d)...)
+}
+
+// aggregation returns the ways in which a role collects rights of other roles, or extends them.
+func aggregation(d document) []finding {
+	var findings []finding
 	if d.object["aggregationRule"] != nil {
 		findings = append(findings, finding{"aggregationRule", "collects the rights of other roles"})
 	}
@@ -222,16 +292,28 @@ func bindingIsModest(d document) []finding {
 		return nil
 	}
 	var findings []finding
-	role := child(d.object, "roleRef")
-	if name := text(role, "name"); text(role, "kind") != "Role" && !d.roles[name] && !slices.Contains(d.policy.ClusterRoles, name) {
+	if !d.isAllowedRole(child(d.object, "roleRef")) {
 		findings = append(findings, finding{"roleRef", "is not a role of this chart"})
 	}
 	for i, subject := range objectsOf(d.object["subjects"]) {
-		if text(subject, "kind") != "ServiceAccount" || !d.isAllowedNamespace(text(subject, "namespace")) {
-			findings = append(findings, finding{fmt.Sprintf("subjects[%d]", i), fmt.Sprintf("is not a ServiceAccount in %q", d.release)})
+		if text(subject, "kind") != "ServiceAccount" || !d.isAllowedAccount(text(subject, "namespace"), text(subject, "name")) {
+			reason := fmt.Sprintf("is not a ServiceAccount in %q", d.release)
+			if d.policy.Shared {
+				reason = "is not a ServiceAccount of this chart"
+			}
+			findings = append(findings, finding{fmt.Sprintf("subjects[%d]", i), reason})
 		}
 	}
 	return findings
+}
+
+// isAllowedRole does not judge references to Roles, unless the namespace is shared: the Roles of others may give access to their Secrets.
+func (d document) isAllowedRole(ref map[string]any) bool {
+	name := text(ref, "name")
+	if text(ref, "kind") == "Role" {
+		return !d.policy.Shared || d.own[identity("Role."+rbac, d.namespace(), name)]
+	}
+	return d.own[identity("ClusterRole."+rbac, "", name)] || slices.Contains(d.policy.ClusterRoles, name)
 }
 
 // webhookIsLocal allows URLs: a webhook that serves another cluster has no Service there.

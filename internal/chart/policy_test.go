@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -28,6 +29,8 @@ func TestPolicyFindsBreaches(t *testing.T) {
 		want   []string
 		// policy allows the same objects; nil if none does.
 		policy *Policy
+		// given is the policy that has the breaches.
+		given Policy
 	}{
 		"an extension that keeps to itself": {
 			output: deployment + "{containers: [{name: a, ports: [{containerPort: 80}], " +
@@ -43,6 +46,15 @@ func TestPolicyFindsBreaches(t *testing.T) {
 			output: "apiVersion: resources.gardener.cloud/v1alpha1\nkind: ManagedResource\nmetadata: {name: a, namespace: garden}",
 			want:   []string{`ManagedResource.resources.gardener.cloud garden/a in a.yaml: kind is not allowed`},
 			policy: &Policy{Kinds: []string{"ManagedResource.resources.gardener.cloud"}, Namespaces: []string{"garden"}},
+		},
+		"a role with rights of other programs that is not trusted by its name": {
+			output: role + "rules: [{apiGroups: ['*'], resources: ['*'], verbs: [bind]}]",
+			want: []string{
+				`ClusterRole.rbac.authorization.k8s.io a in a.yaml: rules[0].apiGroups has a wildcard`,
+				`ClusterRole.rbac.authorization.k8s.io a in a.yaml: rules[0].resources has a wildcard`,
+				`ClusterRole.rbac.authorization.k8s.io a in a.yaml: rules[0].verbs has the verb bind`,
+			},
+			policy: &Policy{TrustedRoles: []string{"a"}}, given: Policy{TrustedRoles: []string{"ab"}},
 		},
 		"a kind without a namespace": {
 			output: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}",
@@ -73,6 +85,18 @@ func TestPolicyFindsBreaches(t *testing.T) {
 			output: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}",
 			want:   []string{`Secret a in a.yaml: metadata.namespace is missing; the object would be in the namespace "default"`},
 			policy: &Policy{Namespaces: []string{""}},
+		},
+		"a namespace on objects without a namespace": {
+			output: strings.Replace(role, "{name: a}", "{name: a, namespace: shop}", 1) + "---\n" +
+				strings.Replace(webhook, "{name: a}", "{name: a, namespace: shop}", 1) + "---\n" +
+				"apiVersion: v1\nkind: Namespace\nmetadata: {name: a, namespace: shop}",
+			want: []string{
+				`ClusterRole.rbac.authorization.k8s.io shop/a in a.yaml: metadata.namespace is set on an object without a namespace`,
+				`ValidatingWebhookConfiguration.admissionregistration.k8s.io shop/a in a.yaml: metadata.namespace is set on an object ` +
+					`without a namespace`,
+				`Namespace shop/a in a.yaml: metadata.namespace is set on an object without a namespace`,
+			},
+			given: Policy{Webhooks: true, ClusterKinds: []string{"Namespace"}},
 		},
 		"a name that is reserved": {
 			output: "apiVersion: v1\nkind: Secret\nmetadata: {name: b, namespace: shop}",
@@ -186,7 +210,8 @@ func TestPolicyFindsBreaches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var got []string
-			for _, breach := range (Policy{Reserved: []string{"Secret/b"}}).Breaches("shop", manifests(t, tc.output)) {
+			tc.given.Reserved = []string{"Secret/b"}
+			for _, breach := range tc.given.Breaches("shop", manifests(t, tc.output)) {
 				got = append(got, breach.String())
 			}
 			g.Expect(got).To(Equal(tc.want))
@@ -197,8 +222,175 @@ func TestPolicyFindsBreaches(t *testing.T) {
 	}
 }
 
+func TestPolicyOfSharedNamespaces(t *testing.T) {
+	const (
+		ownAccount  = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a, namespace: shop}\n---\n"
+		ownRole     = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a, namespace: shop}\n---\n"
+		roleBinding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: a, namespace: shop}\n"
+		borrows     = "Role.rbac.authorization.k8s.io shop/a in a.yaml: rules["
+		labelled    = "Secret shop/a in a.yaml: metadata.labels has "
+
+		networkPolicy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a, namespace: shop}\nspec: "
+		budget        = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: a, namespace: shop}\nspec: "
+		hpa           = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: shop}\nspec: {scaleTargetRef: "
+		vpa           = "apiVersion: autoscaling.k8s.io/v1\nkind: VerticalPodAutoscaler\nmetadata: {name: a, namespace: shop}\nspec: {targetRef: "
+	)
+	for name, tc := range map[string]struct {
+		output string
+		want   []string // in the shared namespace; in a namespace of the chart alone, all is allowed
+		allow  Policy   // besides
+	}{
+		"own roles and accounts": {
+			output: ownAccount + ownRole + roleBinding + "roleRef: {kind: Role, name: a}\n" + account + "---\n" +
+				deployment + "{serviceAccountName: a, containers: []}}}",
+		},
+		"the account default": {output: deployment + "{serviceAccountName: default, containers: []}}}"},
+		"a Role of another program": {
+			output: ownAccount + roleBinding + "roleRef: {kind: Role, name: a}\n" + account,
+			want:   []string{`RoleBinding.rbac.authorization.k8s.io shop/a in a.yaml: roleRef is not a role of this chart`},
+		},
+		"a right for an account of another program": {
+			output: ownRole + roleBinding + "roleRef: {kind: Role, name: a}\n" + account,
+			want:   []string{`RoleBinding.rbac.authorization.k8s.io shop/a in a.yaml: subjects[0] is not a ServiceAccount of this chart`},
+		},
+		"Pods with the account of another program": {
+			output: deployment + "{serviceAccountName: a, serviceAccount: b, containers: []}}}",
+			want: []string{
+				`Deployment.apps shop/a in a.yaml: spec.template.spec.serviceAccountName is not a ServiceAccount of this chart`,
+				`Deployment.apps shop/a in a.yaml: spec.template.spec.serviceAccount is not a ServiceAccount of this chart`,
+			},
+		},
+		"the token of an account": {
+			output: "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: shop}\ntype: kubernetes.io/service-account-token",
+			want:   []string{`Secret shop/a in a.yaml: type gets the token of a ServiceAccount`},
+		},
+		"Secrets and ConfigMaps that other programs would use": {
+			output: "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: shop, labels: {resources.gardener.cloud/purpose: " +
+				"token-requestor, managed-by: secrets-manager, manager-identity: garden, espalier.dev/kept-credential: ca}}\n---\n" +
+				"apiVersion: v1\nkind: Secret\nmetadata: {name: b, namespace: shop, labels: " +
+				"{role: gardener-apiserver-etcd-encryption-configuration}}\n---\n" +
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop, labels: {gardener.cloud/role: a}}",
+			want: []string{
+				labelled + "resources.gardener.cloud/purpose, by which other programs find their objects",
+				labelled + "managed-by, by which other programs find their objects",
+				labelled + "manager-identity, by which other programs find their objects",
+				labelled + "espalier.dev/kept-credential, by which other programs find their objects",
+				`Secret shop/b in a.yaml: metadata.labels makes it the encryption configuration of an API server`,
+				`ConfigMap shop/a in a.yaml: metadata.labels has gardener.cloud/role, by which other programs find their objects`,
+			},
+		},
+		"labels that no other program reads": {
+			output: "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: shop, labels: {role: webhook, " +
+				"app.kubernetes.io/managed-by: Helm}}\n---\n" +
+				strings.Replace(deployment, "{name: a, namespace: shop}",
+					"{name: a, namespace: shop, labels: {gardener.cloud/role: a, managed-by: a}}", 1) + "{containers: []}}}",
+		},
+		"policies for all Pods": {
+			output: networkPolicy + "{podSelector: {}}\n---\n" + strings.Replace(networkPolicy, "name: a", "name: b", 1) + "{}\n---\n" +
+				budget + "{selector: {matchLabels: {}, matchExpressions: []}}",
+			want: []string{
+				`NetworkPolicy.networking.k8s.io shop/a in a.yaml: spec.podSelector selects the Pods of all programs`,
+				`NetworkPolicy.networking.k8s.io shop/b in a.yaml: spec.podSelector selects the Pods of all programs`,
+				`PodDisruptionBudget.policy shop/a in a.yaml: spec.selector selects the Pods of all programs`,
+			},
+		},
+		"policies for some Pods": {
+			output: networkPolicy + "{podSelector: {matchLabels: {a: b}}}\n---\n" +
+				budget + "{selector: {matchExpressions: [{key: a, operator: Exists}]}}",
+		},
+		"autoscalers of other programs": {
+			output: hpa + "{apiVersion: apps/v1, kind: Deployment, name: b}}\n---\n" + vpa + "{apiVersion: apps/v1, kind: StatefulSet, name: a}}" +
+				"\n---\n" + deployment + "{containers: []}}}",
+			want: []string{
+				`HorizontalPodAutoscaler.autoscaling shop/a in a.yaml: spec.scaleTargetRef is not an object of this chart`,
+				`VerticalPodAutoscaler.autoscaling.k8s.io shop/a in a.yaml: spec.targetRef is not an object of this chart`,
+			},
+		},
+		"autoscalers of own workloads": {
+			output: hpa + "{apiVersion: apps/v1, kind: Deployment, name: a}}\n---\n" + vpa + "{apiVersion: apps/v1, kind: Deployment, name: a}}" +
+				"\n---\n" + deployment + "{containers: []}}}",
+		},
+		"rights that need no account of another program": {
+			output: strings.Replace(ownRole, "\n---\n", "\nrules: [{apiGroups: [''], resources: [pods, pods/log, secrets], verbs: [get, list]}, "+
+				"{apiGroups: [''], resources: [serviceaccounts/token], verbs: [get]}, "+
+				"{apiGroups: [''], resources: [secrets, events, configmaps], verbs: [create, update, patch, delete]}]", 1),
+		},
+		"rights to act with the accounts of other programs": {
+			output: strings.Replace(ownRole, "\n---\n", "\nrules: [{apiGroups: [''], resources: [serviceaccounts/token, pods, configmaps], "+
+				"verbs: [create]}, {apiGroups: [''], resources: [pods/exec, pods/attach], verbs: [get]}, "+
+				"{apiGroups: [''], resources: [pods, pods/ephemeralcontainers], verbs: [patch]}, "+
+				"{apiGroups: [apps, batch], resources: [deployments, statefulsets, daemonsets, replicasets, jobs, cronjobs], verbs: [update]}, "+
+				"{apiGroups: [resources.gardener.cloud, druid.gardener.cloud, monitoring.coreos.com], resources: [managedresources, etcds, "+
+				"prometheuses, prometheusagents, alertmanagers, thanosrulers], verbs: [create]}]", 1),
+			want: []string{
+				borrows + "0].resources gives the rights of other programs by serviceaccounts/token",
+				borrows + "0].resources gives the rights of other programs by pods",
+				borrows + "1].resources gives the rights of other programs by pods/exec",
+				borrows + "1].resources gives the rights of other programs by pods/attach",
+				borrows + "2].resources gives the rights of other programs by pods",
+				borrows + "2].resources gives the rights of other programs by pods/ephemeralcontainers",
+				borrows + "3].resources gives the rights of other programs by deployments",
+				borrows + "3].resources gives the rights of other programs by statefulsets",
+				borrows + "3].resources gives the rights of other programs by daemonsets",
+				borrows + "3].resources gives the rights of other programs by replicasets",
+				borrows + "3].resources gives the rights of other programs by jobs",
+				borrows + "3].resources gives the rights of other programs by cronjobs",
+				borrows + "4].resources gives the rights of other programs by managedresources",
+				borrows + "4].resources gives the rights of other programs by etcds",
+				borrows + "4].resources gives the rights of other programs by prometheuses",
+				borrows + "4].resources gives the rights of other programs by prometheusagents",
+				borrows + "4].resources gives the rights of other programs by alertmanagers",
+				borrows + "4].resources gives the rights of other programs by thanosrulers",
+			},
+		},
+		"wildcards that include rights to act with the accounts of other programs": {
+			output: strings.Replace(ownRole, "\n---\n", "\nrules: [{apiGroups: [''], resources: ['*'], verbs: [get]}, "+
+				"{apiGroups: ['*'], resources: ['*/exec', '*/status'], verbs: [get]}, {apiGroups: [''], resources: ['*/token'], verbs: [create]}, "+
+				"{apiGroups: [apps], resources: ['*'], verbs: ['*']}]", 1),
+			allow: Policy{Wildcards: true},
+			want: []string{
+				borrows + "0].resources gives the rights of other programs by *",
+				borrows + "1].resources gives the rights of other programs by */exec",
+				borrows + "2].resources gives the rights of other programs by */token",
+				borrows + "3].resources gives the rights of other programs by *",
+			},
+		},
+		"wildcards that need no account of another program": {
+			output: strings.Replace(ownRole, "\n---\n", "\nrules: [{apiGroups: [example.org], resources: ['*'], verbs: ['*']}, "+
+				"{apiGroups: [apps], resources: ['*'], verbs: [get, list]}, {apiGroups: ['*'], resources: ['*/status'], verbs: ['*']}]", 1),
+			allow: Policy{Wildcards: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var got []string
+			tc.allow.Shared = true
+			for _, breach := range tc.allow.Breaches("shop", manifests(t, tc.output)) {
+				got = append(got, breach.String())
+			}
+			g.Expect(got).To(Equal(tc.want))
+			g.Expect(Policy{}.Breaches("shop", manifests(t, tc.output))).To(BeEmpty())
+			if strings.Contains(tc.output, "rules: ") {
+				tc.allow.Escalation = true
+				g.Expect(tc.allow.Breaches("shop", manifests(t, tc.output))).To(BeEmpty())
+			}
+		})
+	}
+}
+
 func TestBreachesNameTemplateObjectAndField(t *testing.T) {
 	NewWithT(t).Expect(Policy{}.Breaches("shop", manifests(t, "apiVersion: v1\nkind: Node\nmetadata: {name: a}"))).To(Equal([]Breach{
 		{Template: "a.yaml", Object: "Node a", Field: "kind", Reason: "is not allowed"},
 	}))
+}
+
+func TestSummaryIsSortedAndBounded(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Summary(nil)).To(BeEmpty())
+	var breaches []Breach
+	for _, each := range "lkjihgfedcba" {
+		breaches = append(breaches, Breach{Template: "t", Object: string(each), Field: "kind", Reason: "is not allowed"})
+	}
+	g.Expect(Summary(breaches[10:])).To(Equal("a in t: kind is not allowed; b in t: kind is not allowed"))
+	g.Expect(Summary(breaches)).To(And(HavePrefix("a in t: "), HaveSuffix("; j in t: kind is not allowed; and 2 more")))
 }

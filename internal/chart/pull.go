@@ -28,8 +28,8 @@ type Source struct {
 	Reference string
 	// Digest is the digest that an earlier pull returned. If it is set, the tag is not resolved again.
 	Digest string
-	// PullSecret is the content of .dockerconfigjson of a pull Secret, empty for access without credentials. Its entries hold for whole
-	// hosts.
+	// PullSecret is the content of .dockerconfigjson of a pull Secret, empty for access without credentials. An entry applies to all
+	// repositories of its host.
 	PullSecret []byte
 	// CA are PEM certificates that replace the authorities of the system; empty for these.
 	CA []byte
@@ -183,7 +183,7 @@ func fetchChart(ctx context.Context, repository *remote.Repository, manifest oci
 	return fetch(ctx, repository.Blobs(), *chart, MaxArchive)
 }
 
-// fetch returns content of at most limit bytes whose digest is the one of the descriptor.
+// fetch returns content of at most limit bytes whose digest equals the digest in the descriptor.
 func fetch(ctx context.Context, from content.Fetcher, descriptor ocispec.Descriptor, limit int64) ([]byte, error) {
 	if descriptor.Size > limit {
 		return nil, fmt.Errorf("content is larger than %d bytes", limit)

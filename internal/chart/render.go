@@ -42,7 +42,7 @@ type Result struct {
 	Unprotected []string `json:"unprotected,omitempty"`
 }
 
-// Manifests are the templates of a chart that produced objects, sorted by name.
+// Manifests are the rendered templates of a chart that contain objects, sorted by name.
 type Manifests []Manifest
 
 // Manifest is a rendered template.
@@ -97,7 +97,7 @@ func render(ctx context.Context, archive []byte, values Values, release Release)
 	capabilities := common.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *kubernetes
 	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, release.APIVersions)
-	// The schema is checked apart, because only its errors name the fields that do not fit.
+	// The schema is checked separately, because only its errors name the fields that do not fit.
 	context, err := util.ToRenderValuesWithSchemaValidation(chart, merged,
 		common.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}, capabilities, true)
 	if err != nil {
@@ -163,7 +163,7 @@ func templateSources(chart *chartv2.Chart) map[string]string {
 	return sources
 }
 
-// errAbort ends the execution of a template after its message was kept apart.
+// errAbort ends the execution of a template. The message of the chart is not part of this error, because it may contain values.
 var errAbort = errors.New("aborted by the chart")
 
 // execute returns the output of the templates by name. Helm turns the functions lookup and getHostByName off: they return nothing.

@@ -1,46 +1,14 @@
 package chart
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/internal/chart/charttest"
 )
-
-// metadata is the Chart.yaml of a chart named shop.
-const metadata = "apiVersion: v2\nname: shop\nversion: 1.2.3\n"
-
-// files are the files of a chart by their paths in it.
-type files map[string]string
-
-// archive packs a chart. Chart.yaml is added if it is missing.
-func archive(t *testing.T, content files) []byte {
-	t.Helper()
-	g := NewWithT(t)
-	content = maps.Clone(content)
-	if content == nil {
-		content = files{}
-	}
-	if content["Chart.yaml"] == "" {
-		content["Chart.yaml"] = metadata
-	}
-	var packed bytes.Buffer
-	compressed := gzip.NewWriter(&packed)
-	tarred := tar.NewWriter(compressed)
-	for _, name := range slices.Sorted(maps.Keys(content)) {
-		g.Expect(tarred.WriteHeader(&tar.Header{Name: "shop/" + name, Mode: 0o600, Size: int64(len(content[name]))})).To(Succeed())
-		_, err := tarred.Write([]byte(content[name]))
-		g.Expect(err).NotTo(HaveOccurred())
-	}
-	g.Expect(tarred.Close()).To(Succeed())
-	g.Expect(compressed.Close()).To(Succeed())
-	return packed.Bytes()
-}
 
 // release is the installation in the tests.
 func release() Release {
@@ -58,12 +26,12 @@ func configMap(name string, data map[string]any) map[string]any {
 func TestChartsAreRendered(t *testing.T) {
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "
 	for name, tc := range map[string]struct {
-		chart  files
+		chart  charttest.Files
 		values Values
 		want   Result
 	}{
 		"release, version of Kubernetes and capabilities": {
-			chart: files{"templates/a.yaml": head + "{{ .Release.Name }}\ndata:\n  a: {{ .Release.Namespace }}/{{ .Release.Service }}/" +
+			chart: charttest.Files{"templates/a.yaml": head + "{{ .Release.Name }}\ndata:\n  a: {{ .Release.Namespace }}/{{ .Release.Service }}/" +
 				`{{ .Release.IsInstall }}/{{ .Capabilities.KubeVersion.Version }}/{{ .Capabilities.APIVersions.Has "example.org/v1" }}/` +
 				`{{ .Capabilities.APIVersions.Has "apps/v1" }}`},
 			want: Result{Manifests: Manifests{{Template: "shop/templates/a.yaml", Objects: []map[string]any{
@@ -71,7 +39,7 @@ func TestChartsAreRendered(t *testing.T) {
 			}}}},
 		},
 		"values of several sources, of which later ones win and null removes the default": {
-			chart: files{
+			chart: charttest.Files{
 				"values.yaml":      "a: {b: default, c: default}\nd: default\ne: default\n",
 				"templates/a.yaml": head + "a\ndata: {{ omit .Values \"global\" | toJson }}",
 			},
@@ -81,7 +49,7 @@ func TestChartsAreRendered(t *testing.T) {
 			}}}},
 		},
 		"templates and documents in order, without empty ones, with the items of lists, with whole numbers": {
-			chart: files{
+			chart: charttest.Files{
 				"templates/b.yaml":     head + "b\n---\n# none\n---\n" + head + "a\ndata: {a: 9007199254740993}",
 				"templates/a.yaml":     "{{ if .Values.none }}kind: A{{ end }}\n",
 				"templates/_a.tpl":     `{{ define "a" }}{{ end }}`,
@@ -103,7 +71,7 @@ func TestChartsAreRendered(t *testing.T) {
 			}},
 		},
 		"parts that have no effect": {
-			chart: files{
+			chart: charttest.Files{
 				"crds/a.yaml":         "kind: CustomResourceDefinition",
 				"templates/NOTES.txt": "Well done.",
 				"templates/a.yaml": head + "a\n---\n" + head + "b\n  annotations: {helm.sh/hook: \"pre-install,post-upgrade\"}\n---\n" +
@@ -131,7 +99,7 @@ func TestChartsAreRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			result, err := render(t.Context(), archive(t, tc.chart), tc.values, release())
+			result, err := render(t.Context(), charttest.Archive(t, tc.chart), tc.values, release())
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(result).To(BeComparableTo(tc.want))
 		})
@@ -141,7 +109,7 @@ func TestChartsAreRendered(t *testing.T) {
 func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 	const secret = "hunter2"
 	for name, tc := range map[string]struct {
-		chart   files
+		chart   charttest.Files
 		raw     []byte
 		values  string
 		release Release
@@ -149,19 +117,19 @@ func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 	}{
 		"no archive": {raw: []byte(secret), want: "render chart: archive is not a chart: unexpected EOF"},
 		"no chart in the archive": {
-			chart: files{"Chart.yaml": "name: shop"},
+			chart: charttest.Files{"Chart.yaml": "name: shop"},
 			want:  "render chart: archive is not a chart: validation: chart.metadata.version is required",
 		},
 		"a library": {
-			chart: files{"Chart.yaml": metadata + "type: library"},
+			chart: charttest.Files{"Chart.yaml": charttest.Metadata + "type: library"},
 			want:  `render chart "shop": chart is a library, which has no objects`,
 		},
 		"another Kubernetes": {
-			chart: files{"Chart.yaml": metadata + "kubeVersion: '>=1.40'"},
+			chart: charttest.Files{"Chart.yaml": charttest.Metadata + "kubeVersion: '>=1.40'"},
 			want:  `render chart "shop": chart requires Kubernetes ">=1.40", the cluster has v1.36.1`,
 		},
 		"a dependency that is gone": {
-			chart: files{"Chart.yaml": metadata + "dependencies: [{name: a, version: 1.0.0}]"},
+			chart: charttest.Files{"Chart.yaml": charttest.Metadata + "dependencies: [{name: a, version: 1.0.0}]"},
 			want:  `render chart "shop": charts/ lacks the dependency "a"`,
 		},
 		"no version": {
@@ -169,48 +137,50 @@ func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 		},
 		"values that are no object": {values: "- " + secret, want: `render chart "shop": source 1 of the values is not a YAML object`},
 		"values that do not fit the schema": {
-			chart:  files{"values.schema.json": `{"properties": {"a": {"type": "object", "properties": {"b": {"pattern": "^x"}}}}}`},
+			chart:  charttest.Files{"values.schema.json": `{"properties": {"a": {"type": "object", "properties": {"b": {"pattern": "^x"}}}}}`},
 			values: "a: {b: " + secret + "}", want: `render chart "shop": values do not fit values.schema.json at /a/b`,
 		},
 		"a template that is none": {
-			chart: files{"templates/a.yaml": "\n{{ if }}"},
+			chart: charttest.Files{"templates/a.yaml": "\n{{ if }}"},
 			want: `render chart "shop": template shop/templates/a.yaml, line 2: not a template: parse error at (shop/templates/a.yaml:2): ` +
 				"missing value for if",
 		},
 		"a message of the chart": {
-			chart: files{"templates/a.yaml": `{{ required "set .Values.a" .Values.a }}`},
+			chart: charttest.Files{"templates/a.yaml": `{{ required "set .Values.a" .Values.a }}`},
 			want:  `render chart "shop": template shop/templates/a.yaml, line 1: set .Values.a`,
 		},
 		"a message of the chart in a pipe, of an included template": {
-			chart: files{"templates/a.yaml": "\n{{ include \"a\" . }}", "templates/_a.tpl": "{{ define \"a\" }}{{ `do \"not\"` | fail }}{{ end }}"},
-			want:  `render chart "shop": template shop/templates/a.yaml, line 2: do "not"`,
+			chart: charttest.Files{
+				"templates/a.yaml": "\n{{ include \"a\" . }}", "templates/_a.tpl": "{{ define \"a\" }}{{ `do \"not\"` | fail }}{{ end }}",
+			},
+			want: `render chart "shop": template shop/templates/a.yaml, line 2: do "not"`,
 		},
 		"a message that a value is part of": {
-			chart:  files{"templates/a.yaml": `{{ fail (printf "wrong: %s" .Values.a) }}`},
+			chart:  charttest.Files{"templates/a.yaml": `{{ fail (printf "wrong: %s" .Values.a) }}`},
 			values: "a: " + secret,
 			want:   `render chart "shop": template shop/templates/a.yaml, line 1: ended by the chart with a message that may contain values`,
 		},
 		"a message that is a value": {
-			chart:  files{"templates/a.yaml": `{{ fail .Values.a }}{{ "hunter2" }}`},
+			chart:  charttest.Files{"templates/a.yaml": `{{ fail .Values.a }}{{ "hunter2" }}`},
 			values: "a: " + secret,
 			want:   `render chart "shop": template shop/templates/a.yaml, line 1: ended by the chart with a message that may contain values`,
 		},
 		"a value that is absent": {
-			chart: files{"templates/a.yaml": "\n\n{{ .Values.a.b }}"},
+			chart: charttest.Files{"templates/a.yaml": "\n\n{{ .Values.a.b }}"},
 			want:  `render chart "shop": template shop/templates/a.yaml, line 3: nil pointer evaluating interface {}.b`,
 		},
 		"a function that quotes a value": {
-			chart:  files{"templates/a.yaml": `{{ .Values.a | mustRegexMatch .Values.a }}`},
+			chart:  charttest.Files{"templates/a.yaml": `{{ .Values.a | mustRegexMatch .Values.a }}`},
 			values: "a: '(" + secret + "'",
 			want:   `render chart "shop": template shop/templates/a.yaml, line 1: function mustRegexMatch failed`,
 		},
 		"a value that is a wrong template": {
-			chart:  files{"templates/a.yaml": `{{ tpl .Values.a . }}`},
+			chart:  charttest.Files{"templates/a.yaml": `{{ tpl .Values.a . }}`},
 			values: "a: '{{ .Values.b." + secret + " }}'",
 			want:   `render chart "shop": template shop/templates/a.yaml, line 1: a value that the function tpl reads is not a template that works`,
 		},
 		"a value that is a wrong template, of an included template": {
-			chart: files{
+			chart: charttest.Files{
 				"templates/a.yaml": `{{ include "a" (dict "b" .) }}`,
 				"templates/_a.tpl": `{{ define "a" }}{{ range list 1 }}{{ tpl $.b.Values.a $.b }}{{ end }}{{ end }}`,
 			},
@@ -218,22 +188,22 @@ func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 			want:   `render chart "shop": template shop/templates/a.yaml, line 1: a value that the function tpl reads is not a template that works`,
 		},
 		"the environment": {
-			chart: files{"templates/a.yaml": `{{ env "PATH" }}`},
+			chart: charttest.Files{"templates/a.yaml": `{{ env "PATH" }}`},
 			want: `render chart "shop": template shop/templates/a.yaml, line 1: not a template: parse error at (shop/templates/a.yaml:1): ` +
 				`function "env" not defined`,
 		},
 		"output that is not YAML": {
-			chart:  files{"templates/a.yaml": "kind: A\n---\na: b: {{ .Values.a }}"},
+			chart:  charttest.Files{"templates/a.yaml": "kind: A\n---\na: b: {{ .Values.a }}"},
 			values: "a: " + secret,
 			want:   `render chart "shop": template shop/templates/a.yaml: document 1 of the output: no kind or apiVersion`,
 		},
 		"a document that is not YAML": {
-			chart:  files{"templates/a.yaml": "a: 1\nb: c: {{ .Values.a }}"},
+			chart:  charttest.Files{"templates/a.yaml": "a: 1\nb: c: {{ .Values.a }}"},
 			values: "a: " + secret,
 			want:   `render chart "shop": template shop/templates/a.yaml: document 1 of the output: not YAML, line 2`,
 		},
 		"a document that is a text": {
-			chart:  files{"templates/a.yaml": "{{ .Values.a }}"},
+			chart:  charttest.Files{"templates/a.yaml": "{{ .Values.a }}"},
 			values: "a: " + secret,
 			want:   `render chart "shop": template shop/templates/a.yaml: document 1 of the output: not an object`,
 		},
@@ -241,7 +211,7 @@ func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			if tc.raw == nil {
-				tc.raw = archive(t, tc.chart)
+				tc.raw = charttest.Archive(t, tc.chart)
 			}
 			if tc.release.KubernetesVersion == "" {
 				tc.release = release()
@@ -256,18 +226,18 @@ func TestFailuresNameChartAndTemplateAndNoValues(t *testing.T) {
 func TestFailuresAreBounded(t *testing.T) {
 	g := NewWithT(t)
 	long := string(bytes.Repeat([]byte("a"), 10_000))
-	_, err := render(t.Context(), archive(t, files{"templates/a.yaml": `{{ fail "` + long + `" }}`}), nil, release())
+	_, err := render(t.Context(), charttest.Archive(t, charttest.Files{"templates/a.yaml": `{{ fail "` + long + `" }}`}), nil, release())
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(len(err.Error())).To(BeNumerically("<", 700))
 }
 
 func TestDroppedPartsAreBounded(t *testing.T) {
 	g := NewWithT(t)
-	chart := files{}
+	chart := charttest.Files{}
 	for i := range 60 {
 		chart[fmt.Sprintf("crds/%d.yaml", i)] = ""
 	}
-	result, err := render(t.Context(), archive(t, chart), nil, release())
+	result, err := render(t.Context(), charttest.Archive(t, chart), nil, release())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.Dropped).To(HaveLen(51))
 	g.Expect(result.Dropped[50].String()).To(Equal("more parts: 10"))

@@ -23,7 +23,7 @@ type Sandbox struct {
 	Time time.Duration
 	// Output is the limit of the encoded result, in bytes. The caller decodes it: it needs up to thirty times as much memory for a moment.
 	Output int
-	// Slots holds an item for each child that runs; its capacity is the limit of children. Copies of the sandbox share it.
+	// Slots contains an item for each child that runs; its capacity is the limit of children. Copies of the sandbox share it.
 	Slots chan struct{}
 }
 
@@ -57,7 +57,7 @@ const maxFailure = 16 << 10
 
 // Render renders a chart, a compressed tar archive. The child has no environment and opens no files and no connections: its limit of open
 // files is 0, and Landlock refuses both where the kernel has it. Errors contain no values; they are RenderErrors if the chart or its values
-// are the reason.
+// are the reason. Other errors, such as ErrTime and ErrThreads, may have their reason in the machine: callers retry.
 func (s Sandbox) Render(ctx context.Context, archive []byte, values Values, release Release) (Result, error) {
 	if len(archive) > MaxArchive {
 		return Result{}, failure("", fmt.Sprintf("archive is larger than %d bytes", MaxArchive))
@@ -85,7 +85,7 @@ func (s Sandbox) Render(ctx context.Context, archive []byte, values Values, rele
 	case ctx.Err() != nil:
 		return Result{}, fmt.Errorf("render chart: %w", context.Cause(ctx))
 	case limited.Err() != nil:
-		return Result{}, failure("", fmt.Sprintf("rendering takes longer than %s", s.Time))
+		return Result{}, fmt.Errorf("render chart: %w than %s", ErrTime, s.Time)
 	case output.full:
 		return Result{}, failure("", fmt.Sprintf("output is larger than %d bytes", s.Output))
 	case err != nil:
@@ -104,14 +104,28 @@ func (s Sandbox) Render(ctx context.Context, archive []byte, values Values, rele
 	return Result{}, errors.New("render chart: the child process gave no answer")
 }
 
-// lackOfMemory are texts of Go's runtime about memory, or a thread, that the kernel refuses.
-var lackOfMemory = []string{
-	"out of memory", "cannot allocate", "cannot map pages", "failed to commit pages", "failed to create new OS thread", "newosproc",
-}
+// Errors whose reason may be a machine that is busy, or the chart.
+var (
+	// ErrTime means that a child was killed at the limit of its time.
+	ErrTime = errors.New("rendering takes longer")
+	// ErrThreads means that the kernel refused a thread to a child.
+	ErrThreads = errors.New("the machine has no thread left for rendering")
+)
+
+var (
+	// lackOfMemory are texts of Go's runtime about memory that the kernel refuses.
+	lackOfMemory = []string{"out of memory", "cannot allocate", "cannot map pages", "failed to commit pages"}
+	// lackOfThreads are its texts about a thread that the kernel refuses.
+	lackOfThreads = []string{"failed to create new OS thread", "newosproc"}
+)
 
 // crashed describes the end of a child that gave no answer. Its messages are not shown, because they may quote values.
 func crashed(err error, messages string, memory uint64) error {
-	if slices.ContainsFunc(lackOfMemory, func(message string) bool { return strings.Contains(messages, message) }) {
+	contains := func(text string) bool { return strings.Contains(messages, text) }
+	if slices.ContainsFunc(lackOfThreads, contains) {
+		return fmt.Errorf("render chart: %w", ErrThreads)
+	}
+	if slices.ContainsFunc(lackOfMemory, contains) {
 		return failure("", fmt.Sprintf("rendering needs more than %d bytes of memory", memory))
 	}
 	if strings.Contains(messages, "stack overflow") {
@@ -123,7 +137,7 @@ func crashed(err error, messages string, memory uint64) error {
 	return fmt.Errorf("render chart: start child process: %w", err)
 }
 
-// bounded is a buffer that refuses to grow above its limit. Its user ends then.
+// bounded is a buffer with a limit. A write beyond the limit fails, which ends the command that writes.
 type bounded struct {
 	bytes.Buffer
 	limit int

@@ -28,7 +28,7 @@ const (
 	maxPayload = 64 << 10
 )
 
-// payload is the signed part of a signature, as far as it is read.
+// payload contains the fields of the signed document that are checked.
 type payload struct {
 	Critical struct {
 		Type  string `json:"type"`
@@ -64,7 +64,7 @@ func verifySignature(ctx context.Context, repository *remote.Repository, signed 
 	return fmt.Errorf("none of %d signatures is one of the policy's keys for this digest", tried)
 }
 
-// isSigned reports whether the signature is one of the keys over the payload, and the payload is about the digest.
+// isSigned reports whether one of the keys has signed the payload, and whether the payload names the digest.
 func isSigned(data []byte, encoded string, signed digest.Digest, keys []*ecdsa.PublicKey) bool {
 	signature, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -24,12 +24,13 @@ import (
 type Access struct {
 	// Namespace is the namespace of the installation. Objects of other namespaces, and objects without a namespace, do not change.
 	Namespace string
-	// KubeconfigSecret is the name of the Secret with the kubeconfig, under the key kubeconfig, in that namespace.
+	// KubeconfigSecret is the name of the Secret with the kubeconfig, under the key kubeconfig, in that namespace. Empty: no workload gets
+	// access, and containers get only EnvSeedName.
 	KubeconfigSecret string
-	// TokenSecret is the name of the Secret with the token, under the key token, in that namespace. Pods start when both keys exist, and
-	// see a renewed token without a restart.
+	// TokenSecret is the name of the Secret with the token, under the key token, in that namespace. Pods start only when this key and the key
+	// of KubeconfigSecret exist. They see a renewed token without a restart.
 	TokenSecret string
-	// MountPath is the folder in which the containers have both files. Default: SeedMountPath.
+	// MountPath is the folder in which the containers see kubeconfig and token as files. Default: SeedMountPath.
 	MountPath string
 	// SeedName is the value of EnvSeedName. Default: containers do not get the variable.
 	SeedName string
@@ -71,7 +72,7 @@ func (a Access) inject(workload runtime.Object, m metav1.Object) (additions, err
 	if pod == nil {
 		return additions{}, fmt.Errorf("inject garden access into %s/%s: unhandled object type %T", m.GetNamespace(), m.GetName(), workload)
 	}
-	added := a.additions(WantsAccess(m) && !hasOwnAccess(pod))
+	added := a.additions(a.KubeconfigSecret != "" && WantsAccess(m) && !hasOwnAccess(pod))
 	added.addTo(pod)
 	if added.volume == nil {
 		return added, nil

@@ -226,6 +226,12 @@ func TestInjectIntoContainers(t *testing.T) {
 			},
 			references: secretReferences(),
 		},
+		"no kubeconfig": {
+			change: func(a *gardenaccess.Access) { a.KubeconfigSecret = "" },
+			meta:   inExtension(),
+			before: corev1.PodSpec{Containers: []corev1.Container{{}}},
+			want:   corev1.PodSpec{Containers: []corev1.Container{{Env: seedOnly}}},
+		},
 		"label false": {
 			meta:   inExtension(labelled("false")),
 			before: corev1.PodSpec{Containers: []corev1.Container{{}}},

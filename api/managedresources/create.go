@@ -79,8 +79,8 @@ func CreateFromUnstructured(
 	return Create(ctx, c, namespace, name, nil, secretNameWithPrefix, class, data, &keepObjects, injectedLabels, new(false))
 }
 
-// CreateForSeed is Create for objects in the seed itself. The class is ClassSeed, and the name of the Secret has the prefix. Except in the
-// namespace of a shoot, the ManagedResource has the label of a system component of the seed.
+// CreateForSeed is Create for objects in the seed itself. The class is ClassSeed, and the name of the Secret begins with SecretPrefix.
+// Outside of the namespaces of shoots, the ManagedResource gets the label of a system component of the seed.
 func CreateForSeed(ctx context.Context, c client.Client, namespace, name string, keepObjects bool, data map[string][]byte) error {
 	var labels map[string]string
 	if !strings.HasPrefix(namespace, shootNamespacePrefix) {

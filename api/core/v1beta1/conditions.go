@@ -3,6 +3,7 @@ package v1beta1
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 )
@@ -33,12 +34,27 @@ func GetCondition(conditions []Condition, t ConditionType) *Condition {
 	return nil
 }
 
+// IsTrue reports whether the first condition of type t is True.
+func IsTrue(conditions []Condition, t ConditionType) bool {
+	found := GetCondition(conditions, t)
+	return found != nil && found.Status == ConditionTrue
+}
+
 // GetOrInitCondition returns a copy of the first condition of type t, or the result of InitCondition if there is none.
 func GetOrInitCondition(clk clock.PassiveClock, conditions []Condition, t ConditionType) Condition {
 	if condition := GetCondition(conditions, t); condition != nil {
 		return *condition
 	}
 	return InitCondition(clk, t)
+}
+
+// ConditionsDiffer reports whether a condition of one of the given types differs between two lists. A controller that judges an object from
+// a cache judges it again when a condition changes that it writes itself: it may have compared its last verdict with an older version of
+// the object than the one that its last write made.
+func ConditionsDiffer(before, after []Condition, types ...ConditionType) bool {
+	return slices.ContainsFunc(types, func(t ConditionType) bool {
+		return !equality.Semantic.DeepEqual(GetCondition(before, t), GetCondition(after, t))
+	})
 }
 
 // UpdatedCondition returns cond with the given verdict. LastTransitionTime becomes now only if the status changes, LastUpdateTime only if

@@ -23,10 +23,10 @@ type ControllerInstallation struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Spec ControllerInstallationSpec `json:"spec,omitempty"`
-	// Status is the state that the controllers of the ControllerInstallation have observed. Espalier does not read it.
+	// Status is the state that the controllers of the ControllerInstallation have observed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
-	Status *runtime.RawExtension `json:"status,omitempty"`
+	Status ControllerInstallationStatus `json:"status,omitempty"`
 }
 
 // ControllerInstallationList is a list of ControllerInstallations.
@@ -50,4 +50,15 @@ type ControllerInstallationSpec struct {
 	// DeploymentRef names the ControllerDeployment.
 	// +optional
 	DeploymentRef *corev1.ObjectReference `json:"deploymentRef,omitempty"`
+}
+
+// ControllerInstallationStatus is the state of the controller in the Seed.
+type ControllerInstallationStatus struct {
+	// Conditions are the verdicts about the installation.
+	// +optional
+	Conditions []Condition `json:"conditions,omitempty"`
+	// ProviderStatus is a state that only the program needs that installs the controller.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 }

@@ -1,4 +1,4 @@
-// Package v1alpha1 is the API group operator.gardener.cloud/v1alpha1: the Garden, with the labels, annotations, finalizers,
+// Package v1alpha1 is the API group operator.gardener.cloud/v1alpha1: Garden and Extension, with the labels, annotations, finalizers,
 // condition types and reasons that go with it. On the wire it is the same API as Gardener's.
 //
 // Fields whose type Gardener has changed accept both types: see CIDRList and Domain. The API server stores such a field as the client wrote

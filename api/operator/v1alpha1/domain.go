@@ -17,8 +17,8 @@ import (
 type Domain struct {
 	// Name is a DNS subdomain in lower case, field name.
 	Name string `json:"-"`
-	// Provider names the DNS provider for the domain, field provider; nil if it has none. It has no meaning as long as Gardens have
-	// no DNS providers.
+	// Provider names the DNS provider for the domain, field provider; nil if it has none. It has no meaning for a Garden without DNS
+	// providers.
 	Provider *string `json:"-"`
 }
 

@@ -23,11 +23,15 @@ const (
 	// AnnotationPausedUntil stops the reconciliation of the Garden until a time in RFC 3339, or without an end for the value
 	// "true". Users set it. Health checks continue.
 	AnnotationPausedUntil = "espalier.dev/paused-until"
+	// AnnotationNextRotation is the next operation on credentials that a user must request: the time from which on it is due, the cause and
+	// the operation. The operator sets it.
+	AnnotationNextRotation = "espalier.dev/next-rotation"
 	// AnnotationSkippedChecks names checks that do not keep the operator from changing or deleting the virtual cluster, separated
-	// by commas: deprecated-apis, etcd-backup, kubernetes-version, seeds and seeds-and-shoots. Users set it. Missing: none is skipped.
+	// by commas: deprecated-apis, etcd-backup, etcds, kubernetes-version, rollouts, seeds and seeds-and-shoots; seeds/NAME is
+	// the check seeds for one Seed. Users set it. Missing: none is skipped.
 	AnnotationSkippedChecks = "espalier.dev/skipped-checks"
 	// AnnotationAbandonVirtualCluster makes the deletion of a Garden leave the objects in the virtual cluster as they are, for a virtual
-	// cluster whose API server can no longer start. The operator then also keeps the volumes of its etcds, its backups and its keys. Users set
+	// cluster whose API server can no longer start. The operator then also keeps the volumes of its etcds and its keys. Users set
 	// it. It has an effect only if its value is spec.virtualCluster.gardener.clusterIdentity, which names the virtual cluster that the user
 	// gives up.
 	AnnotationAbandonVirtualCluster = "espalier.dev/abandon-virtual-cluster"
@@ -35,6 +39,9 @@ const (
 	// leases.coordination.k8s.io. They may be lost if a resource moves between the etcds, or if the virtual cluster does not serve an
 	// encrypted resource. Users set it. Missing: the operator refuses such a step.
 	AnnotationConfirmLostResources = "espalier.dev/confirm-lost-resources"
+	// AnnotationConfirmLostBackups is the name of the BackupBucket that the operator created for the Garden, and whose backups may be lost.
+	// Users set it to complete the deletion of the Garden. Missing: the operator keeps the bucket, and the deletion waits.
+	AnnotationConfirmLostBackups = "espalier.dev/confirm-lost-backups"
 	// AnnotationConfirmLostKeys names Secrets with keys or certificate authorities that are lost for ever, separated by commas, so that the
 	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
 	// reconciliation stops at a Secret that was lost.
@@ -134,6 +141,16 @@ const CertificateAuthoritiesExpire corev1beta1.ConditionType = "CertificateAutho
 // Remedy: start it with the operation `rotate-ca-start`.
 const ReasonRotationRequired = "RotationRequired"
 
+// RotationOverdue is True while a rotation of credentials is overdue: credentials are older than the maximum age in the configuration of
+// the operator, or a rotation is prepared for longer than the configuration allows. The message names the operations to request. A Garden
+// has this condition only then.
+const RotationOverdue corev1beta1.ConditionType = "RotationOverdue"
+
+// ReasonOperationNotRequested goes with RotationOverdue=True: the operations in the message were not requested in time.
+//
+// Remedy: request them, or correct `espalier.garden.rotation` in the configuration of the operator.
+const ReasonOperationNotRequested = "OperationNotRequested"
+
 // ClocksDiffer is True while the clock of the operator differs from the clock of the API server of the runtime cluster by more than a
 // minute. A Garden has this condition only then.
 const ClocksDiffer corev1beta1.ConditionType = "ClocksDiffer"
@@ -145,6 +162,15 @@ const (
 	// ReasonClockBehind goes with ClocksDiffer=True: the clock of the operator is behind.
 	ReasonClockBehind = "ClockBehind"
 )
+
+// RotationUnproven is True while a rotation stays in phase Preparing or Completing because Pods have not shown that they use the new
+// credentials, or refuse the former ones. The message names them. A Garden has this condition only then.
+const RotationUnproven corev1beta1.ConditionType = "RotationUnproven"
+
+// ReasonProofMissing goes with RotationUnproven=True: a proof is missing.
+//
+// Remedy: repair the Pods, or skip the check `rotation-proof`.
+const ReasonProofMissing = "ProofMissing"
 
 // AnnotationKubernetesVersion is an annotation of Deployment virtual-garden-kube-apiserver in the namespace garden: the version of
 // Kubernetes that the Deployment runs. The operator sets it. Missing: the operator takes the version from the tag of the image.
@@ -159,6 +185,12 @@ const AnnotationRuntimeNetworks = "espalier.dev/runtime-networks"
 // key that was current when the operator last requested a new token because of a rotation of that key. Missing: the operator has never
 // requested a new token because of a rotation.
 const AnnotationTokenKey = "espalier.dev/token-key"
+
+// AnnotationSeedRenewal is the beginning of the names of annotations on Seeds. The rest of a name is the operation that the operator
+// requests of the Seed while a rotation is being prepared, for example espalier.dev/renew-kubeconfig. The value is the name of the Secret
+// with the new credential, and the progress: "<Secret> requested" or "<Secret> renewed". The operator sets it. Missing: the operator has
+// never requested the operation of that Seed.
+const AnnotationSeedRenewal = "espalier.dev/"
 
 // AnnotationEncryptionKey is an annotation of the Deployment of an API server. Its value is the name of the Secret with the encryption key
 // that the rotation annotations of the Deployment refer to. The operator sets it. Missing: the rotation annotations refer to the current

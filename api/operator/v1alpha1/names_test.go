@@ -56,6 +56,18 @@ func TestWireNames(t *testing.T) {
 		"log":                                                 string(operatorv1alpha1.ResourceAdmissionLog),
 		"SameRegion":                                          string(operatorv1alpha1.SchedulingSameRegion),
 		"MinimalDistance":                                     string(operatorv1alpha1.SchedulingMinimalDistance),
+		"extensions.operator.gardener.cloud/name":             operatorv1alpha1.ExtensionName,
+		"security.gardener.cloud/pod-security-enforce":        operatorv1alpha1.AnnotationPodSecurityEnforce,
+		"helm-pull-secret":                                    operatorv1alpha1.RolePullSecret,
+		"oci-ca-bundle":                                       operatorv1alpha1.RoleCABundle,
+		"resource-reference":                                  operatorv1alpha1.RoleResourceReference,
+		"bundle.crt":                                          operatorv1alpha1.DataKeyCABundle,
+		"Installed":                                           string(operatorv1alpha1.ExtensionInstalled),
+		"RequiredRuntime":                                     string(operatorv1alpha1.ExtensionRequiredRuntime),
+		"RequiredVirtual":                                     string(operatorv1alpha1.ExtensionRequiredVirtual),
+		"ControllerInstallationsHealthy":                      string(operatorv1alpha1.ControllerInstallationsHealthy),
+		"RuntimeHealthy":                                      string(operatorv1alpha1.ExtensionRuntimeHealthy),
+		"AdmissionHealthy":                                    string(operatorv1alpha1.ExtensionAdmissionHealthy),
 	} {
 		NewWithT(t).Expect(got).To(Equal(want))
 	}

@@ -19,7 +19,7 @@ func Resource(resource string) schema.GroupResource {
 
 // AddToScheme adds the kinds of this package to scheme. It can be put into a runtime.SchemeBuilder.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Garden{}, &GardenList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &Garden{}, &GardenList{}, &Extension{}, &ExtensionList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -50,19 +51,27 @@ type Backup struct {
 	// Provider is the kind of object store, for example S3 or local.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Provider is immutable"
 	Provider string `json:"provider"`
-	// BucketName is the name of an existing bucket, or <bucket>/<prefix>. The webhook requires it, because the operator creates no bucket.
-	// A Garden that was stored without it uses DefaultBucket.
+	// BucketName is the name of an existing bucket, or <bucket>/<prefix>. Default: the operator creates a BackupBucket with the name
+	// DefaultBucket, if an Extension offers BackupBuckets and BackupEntries of the type provider. The webhook refuses a Garden without a name
+	// if no Extension does.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="BucketName is immutable"
 	// +optional
 	BucketName *string `json:"bucketName,omitempty"`
-	// Region is the region of the bucket. Default: runtimeCluster.provider.region.
+	// Region is the region of the BackupBucket. Default: runtimeCluster.provider.region.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="Region is immutable"
 	// +optional
 	Region *string `json:"region,omitempty"`
 	// SecretRef names a Secret in the namespace garden with the credentials for the object store.
 	// +kubebuilder:validation:XValidation:rule="has(self.name) && self.name != ''",message="must provide a name",fieldPath=".name"
 	SecretRef corev1.LocalObjectReference `json:"secretRef"`
+	// ProviderConfig is the configuration for the BackupBucket and the BackupEntry, of a kind that the extension defines.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	ProviderConfig *runtime.RawExtension `json:"providerConfig,omitempty"`
 }
+
+// CreatesBucket reports whether the operator creates the bucket, because the Garden does not name one.
+func (b *Backup) CreatesBucket() bool { return b.BucketName == nil || *b.BucketName == "" }
 
 // DefaultBucket is the bucket for the backups of a Garden with this UID if the Garden does not name one.
 func DefaultBucket(garden types.UID) string { return "garden-" + string(garden) }

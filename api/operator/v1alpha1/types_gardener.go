@@ -28,6 +28,14 @@ type Gardener struct {
 	// Scheduler are settings for gardener-scheduler.
 	// +optional
 	Scheduler *GardenerScheduler `json:"gardenerScheduler,omitempty"`
+	// Dashboard are settings for the dashboard of Gardener, which this operator does not deploy. The webhook warns of it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	Dashboard *runtime.RawExtension `json:"gardenerDashboard,omitempty"`
+	// DiscoveryServer are settings for the discovery server of Gardener, which this operator does not deploy. The webhook warns of it.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +optional
+	DiscoveryServer *runtime.RawExtension `json:"gardenerDiscoveryServer,omitempty"`
 }
 
 // GardenerAPIServer are settings for gardener-apiserver.

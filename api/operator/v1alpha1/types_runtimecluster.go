@@ -92,7 +92,7 @@ type RuntimeNetworking struct {
 
 // Provider is the infrastructure of the runtime cluster.
 type Provider struct {
-	// Region is the region of the runtime cluster, and the default region of the bucket for backups.
+	// Region is the region of the runtime cluster. It is the default region of the BackupBucket.
 	// +optional
 	Region *string `json:"region,omitempty"`
 	// Zones are the availability zones that Pods are spread across.
@@ -122,6 +122,16 @@ type LoadBalancerServices struct {
 	// +kubebuilder:validation:Enum=Cluster;Local
 	// +optional
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+	// ProxyProtocol says how the gateway learns the addresses of clients from the load balancer.
+	// +optional
+	ProxyProtocol *ProxyProtocol `json:"proxyProtocol,omitempty"`
+}
+
+// ProxyProtocol says how the gateway learns the addresses of clients from the load balancer.
+type ProxyProtocol struct {
+	// Allowed is true if the gateway reads headers of the PROXY protocol. Connections without such a header stay possible, so every client
+	// that reaches the gateway without the load balancer can claim another address.
+	Allowed bool `json:"allowed"`
 }
 
 // VerticalPodAutoscaler are settings for the vertical pod autoscaler.

@@ -14,14 +14,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
+	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewPlanner returns a Reconciler of which only the method Plan works. It reads Secrets with the given reader. Its watches on autoscalers
-// end when lifetime ends.
+// NewPlanner returns a Planner without watches on the objects and Secrets of sets. It reads Secrets with the given reader. Its watches on
+// autoscalers end when lifetime ends.
 func NewPlanner(lifetime context.Context, connections *process.Connections, secrets client.Reader,
 	cfg *config.ResourceManagerConfiguration,
-) (*applier.Reconciler, error) {
+) (*applier.Planner, error) {
 	clusterID, err := process.ResolveClusterID(lifetime, connections.Source.Client, ptr.Deref(cfg.Controllers.ClusterID, ""))
 	if err != nil {
 		return nil, err // the specification defines the text of this error
@@ -35,9 +37,9 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 	if err != nil {
 		return nil, fmt.Errorf("create client of target cluster: %w", err)
 	}
-	return &applier.Reconciler{
-		Settings: own,
-		Source:   connections.Source.Client, SourceLive: secrets, Target: target, SameCluster: connections.Same.Assume, Clock: clock.RealClock{},
+	return &applier.Planner{
+		Settings: own, Source: connections.Source.Client, SourceLive: secrets, Versions: secretversions.NoWatch{},
+		Target: target, Sight: applier.NoSight{}, SameCluster: connections.Same.Assume, Clock: clock.RealClock{}, Memory: state.NewMemory(),
 		Autoscalers: observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
 			Client: dynamicClient, Mapper: at.Mapper, Namespaces: targetNamespaces(cfg), Clock: clock.RealClock{}, Log: logr.Discard(),
 		}),

@@ -25,9 +25,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/applier"
 	"github.com/espalier-dev/espalier/internal/managedresource/garbagecollector"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/identity"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/secret"
 	"github.com/espalier-dev/espalier/internal/managedresource/secretversions"
+	"github.com/espalier-dev/espalier/internal/managedresource/state"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -51,6 +53,12 @@ func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 		access = append(access, process.Requirement{
 			Kind: corev1.SchemeGroupVersion.WithKind("Namespace"), Verbs: []string{"list", "watch"},
 			Otherwise: "remove espalier.managedResource.namespaces.setSelector and list the namespaces in espalier.managedResource.namespaces.sets",
+		})
+	}
+	if cfg.Espalier.ManagedResource.Accounts != nil {
+		access = append(access, process.Requirement{
+			Kind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Verbs: []string{"list", "watch"},
+			Otherwise: "remove espalier.managedResource.serviceAccounts, with which the controller applies sets as ServiceAccounts",
 		})
 	}
 	return process.Needs{
@@ -82,7 +90,8 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	if err != nil {
 		return err
 	}
-	changes := applier.NewChanges()
+	memory := state.NewMemory()
+	changes := applier.NewChanges(memory)
 	verdicts := health.NewVerdicts(clusters.Clock, changes.Users)
 	sight, err := watches(lifetime, clusters, cfg, changes, verdicts)
 	if err != nil {
@@ -90,19 +99,24 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	}
 	ledger := changes.Ledger(own.Class)
 	judge := &health.Reconciler{
-		Source: clusters.Source.GetClient(), Target: target, TargetLive: clusters.Target.GetAPIReader(),
-		Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
+		Source: clusters.Source.GetClient(), Target: target, TargetAs: identity.Live{Cluster: clusters.Target}.As,
+		Identity: own.Identity, Watcher: sight.watcher, Pods: sight.pods, Whole: sight.whole, Ledger: ledger, Verdicts: verdicts,
 		Latency: health.NewMetrics(registry, clusters.Source.GetCache(), ledger.Responsible), Clock: clusters.Clock,
 		Config: cfg.Controllers.Health, Own: own.Own,
 	}
 	r := &applier.Reconciler{
-		Settings: own,
-		Health:   applier.Health{Registered: sight.whole.IsRegistered, Judge: judge.Judge, Concluded: verdicts.Set},
-		Source:   clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), SecretVersions: secrets,
-		Target: target, TargetLive: clusters.Target.GetAPIReader(), Watcher: sight.watcher, Autoscalers: sight.autoscalers,
-		SameCluster: clusters.Same.Assume, Clock: clusters.Clock, Jitter: rand.Float64,
+		Planner: applier.Planner{
+			Settings: own, Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), Versions: secrets,
+			Target: target, Sight: sight.watcher, Autoscalers: sight.autoscalers, SameCluster: clusters.Same.Assume, Clock: clusters.Clock,
+			Memory: memory, SourceAs: identity.Live{Cluster: clusters.Source}.As,
+		},
+		Health:         applier.Health{Registered: sight.whole.IsRegistered, Judge: judge.Judge, Concluded: verdicts.Set},
+		SecretVersions: secrets, TargetAs: identity.Live{Cluster: clusters.Target}.As, Watcher: sight.watcher, Jitter: rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
+	}
+	if own.Own.Accounts != nil {
+		r.Accounts = clusters.Source.GetClient()
 	}
 	concurrency := ptr.Deref(cfg.Controllers.ManagedResource.ConcurrentSyncs, 0)
 	if err := r.SetupWithManager(lifetime, clusters.Source, changes, concurrency); err != nil {
@@ -233,6 +247,7 @@ func garbageCollector(cfg *config.ResourceManagerConfiguration) *garbagecollecto
 func settings(cfg *config.ResourceManagerConfiguration, clusterID, ownNamespace string) applier.Settings {
 	return applier.Settings{
 		Class: class(cfg), ClusterID: clusterID, Config: cfg.Controllers.ManagedResource, Own: cfg.Espalier.ManagedResource,
+		Identity:     identity.Rules{EspalierAccounts: cfg.Espalier.ManagedResource.Accounts},
 		OwnNamespace: ownNamespace, Limits: limits(cfg), GarbageCollector: cfg.Controllers.GarbageCollector.Enabled, DeletionPoll: deletionPoll,
 	}
 }

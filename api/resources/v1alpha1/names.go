@@ -55,7 +55,7 @@ const (
 	// is kept. Missing or another value: the controller writes the number in the manifest, unless an autoscaler sets it.
 	PreserveReplicas = "resources.gardener.cloud/preserve-replicas"
 	// PreserveResources is an annotation that the controller reads in the manifest. Exactly "true": the live CPU and memory requests and
-	// limits of a workload's containers are kept. Missing or another value: the controller writes the ones in the manifest.
+	// limits of a workload's containers are kept. Missing or another value: the controller writes the values in the manifest.
 	PreserveResources = "resources.gardener.cloud/preserve-resources"
 	// FinalizeDeletionAfter is an annotation that the controller reads on the live object. Value: a Go duration such as "1h"; when this time
 	// has passed since the request to delete the object, the controller removes its finalizers. Missing or zero: the controller waits until
@@ -120,6 +120,36 @@ const (
 	// Kstatus, "true" or "false", says whether the health of objects of kinds without a health rule depends on their status conditions and
 	// observed generation. Missing or malformed: the configuration of the controller decides.
 	Kstatus = "espalier.dev/kstatus"
+	// ServiceAccount is the name of a ServiceAccount in the namespace of the ManagedResource. The controller reads and writes the Secrets and
+	// the objects of the ManagedResource with the rights of this ServiceAccount. Not a name, or the controller has no setting
+	// espalier.managedResource.serviceAccounts: the ManagedResource is not applied. Missing: the setting decides.
+	ServiceAccount = "espalier.dev/service-account"
+)
+
+// Set by users of Espalier on ManagedResources to change how they are applied. Gardener's own resource manager does not know them.
+const (
+	// Approved names the only content that the controller applies. Value: the checksum of the sources, which the plan shows. With any other
+	// value, also an empty one, the controller publishes the plan and changes nothing in the target. Missing: all content is applied.
+	Approved = "espalier.dev/approved"
+	// IgnoreFields lists fields of the objects of the ManagedResource that stay as other programs set them, as KeepFields does for one object.
+	// Value: a list, in YAML or JSON, of {pointers, target: {kind, name, namespace}}; the pointers are JSON pointers (RFC 6901), name and
+	// namespace are patterns in which * stands for any text. Malformed: the ManagedResource is not applied. Missing: no field stays.
+	IgnoreFields = "espalier.dev/ignore-fields"
+	// DependsOn names at most 32 ManagedResources, as `name` or `namespace/name`, separated by commas. A ManagedResource that is applied with
+	// the rights of a ServiceAccount may only name ManagedResources of its namespace. The controller applies a change of this
+	// ManagedResource when they are applied and healthy, and deletes them after this one if all are deleted at the same time. Malformed: the
+	// ManagedResource is not applied. Missing: it waits for no other one. It is not read from manifests.
+	DependsOn = "espalier.dev/depends-on"
+	// Drift, exactly DriftReport: the controller reports changes by other clients in an Event, a metric and the condition ResourcesApplied,
+	// and does not revert them. Missing, or with another value: it reverts them.
+	Drift = "espalier.dev/drift"
+	// DriftReport is the value of Drift.
+	DriftReport = "report"
+	// ConfirmDeletion confirms deletions that the controller suspends because of espalier.managedResource.deletionLimit. Value: the digest
+	// that the condition and the plan show. It depends on the sources, the operation, and the objects that leave the ManagedResource, so that
+	// it confirms exactly this deletion. The controller removes the annotation after the deletion. Missing, or with another value: nothing is
+	// confirmed.
+	ConfirmDeletion = "espalier.dev/confirm-deletion"
 )
 
 // Set by users of Espalier in manifests. Gardener's own resource manager does not know them.
@@ -205,6 +235,18 @@ const (
 	// Remedy: find the cause, which is usually a finalizer. The annotation `finalize-deletion-after` limits the
 	// wait.
 	ConditionDeletionPending = "DeletionPending"
+	// ConditionPruningSuspended goes with ResourcesApplied=False: the sources no longer contain so many objects, or objects of such kinds,
+	// that the controller does not delete them without a confirmation (setting `espalier.managedResource.deletionLimit`). These objects stay,
+	// and everything else is applied. It is also set on a ManagedResource whose deletion or change of class would delete too much.
+	//
+	// Remedy: restore the objects in the sources, or set the annotation `espalier.dev/confirm-deletion` as the message says.
+	ConditionPruningSuspended = "PruningSuspended"
+	// ConditionDependenciesPending goes with ResourcesApplied=Progressing: the set has changed and is not applied yet, because a set that its
+	// annotation `espalier.dev/depends-on` names does not exist, is not applied and healthy, or depends on this set. Objects that were applied
+	// before stay as they are.
+	//
+	// Remedy: correct the other set, or the annotation.
+	ConditionDependenciesPending = "DependenciesPending"
 	// ConditionDeletionFailed goes with ResourcesApplied=False: never set by Espalier, which reports a failed deletion as `DeletionPending`,
 	// with the error in the message. Espalier keeps it if it is present.
 	ConditionDeletionFailed = "DeletionFailed"

@@ -46,6 +46,7 @@ func TestNames(t *testing.T) {
 		"espalier.dev/plan-of":                                   resourcesv1alpha1.PlanOf,
 		"espalier.dev/keep-fields":                               resourcesv1alpha1.KeepFields,
 		"espalier.dev/kstatus":                                   resourcesv1alpha1.Kstatus,
+		"espalier.dev/service-account":                           resourcesv1alpha1.ServiceAccount,
 		"espalier.dev/delete-untested":                           resourcesv1alpha1.DeleteUntested,
 		"espalier.dev/cluster-ids":                               resourcesv1alpha1.ClusterIDs,
 		"espalier.dev/planned":                                   resourcesv1alpha1.Planned,

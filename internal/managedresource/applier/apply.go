@@ -3,6 +3,7 @@ package applier
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -73,9 +74,9 @@ func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 }
 
 // engine returns the engine for the objects of the set.
-func (r *Reconciler) engine(p *pass) *engine.Engine {
+func (r *Planner) engine(p *pass) *engine.Engine {
 	return &engine.Engine{
-		Target: r.Target, Autoscalers: r.Autoscalers, Sets: r.Source, Owner: p.owner, Settings: p.settings, Manifest: p.manifests.Of,
+		Target: p.target, Autoscalers: r.Autoscalers, Sets: r.Source, Owner: p.owner, Settings: p.settings, Manifest: p.manifests.Of,
 		StatusTime: *p.set.InitialStatusTime, Parallel: *r.Own.MaxConcurrentRequests,
 	}
 }
@@ -84,14 +85,15 @@ func (r *Reconciler) engine(p *pass) *engine.Engine {
 func (r *Reconciler) executor(p *pass) *engine.Executor {
 	return &engine.Executor{
 		Engine: r.engine(p), Clock: r.Clock, Watcher: r.Watcher, Now: p.now, AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
+		ReportDrift: reportsDrift(p.mr),
 		Recreate: func(ref resourcesv1alpha1.ObjectReference) func(bool) {
-			r.memory.AddRecreation(p.name, ref, p.now)
+			r.Memory.AddRecreation(p.name, ref, p.now)
 			return func(created bool) {
 				if !created {
-					r.memory.Reported(p.name, []resourcesv1alpha1.ObjectReference{ref})
+					r.Memory.Reported(p.name, []resourcesv1alpha1.ObjectReference{ref})
 					return
 				}
-				r.memory.ConfirmRecreation(p.name, ref)
+				r.Memory.ConfirmRecreation(p.name, ref)
 				r.Concluded(p.name)
 			}
 		},
@@ -100,7 +102,7 @@ func (r *Reconciler) executor(p *pass) *engine.Executor {
 
 // record stores the new knowledge about an object after its task, and reports the change of the object in Events and metrics.
 func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, result *outcome) {
-	claimant, owner := i.Known.Claimant, i.Known.GoneOwner
+	claimant, owner, drift := i.Known.Claimant, i.Known.GoneOwner, i.Known.Drift
 	i.Known = done.Known
 	result.newKinds = result.newKinds || done.NewKind
 	if done.Missing {
@@ -128,6 +130,11 @@ func (r *Reconciler) record(p *pass, i *state.Object, done engine.Outcome, resul
 		result.repaired++
 		r.Metrics.addRepair(i.Kind, done.Manager)
 		r.Events.driftRepaired(p.mr, i, done.Recreated, done.Manager)
+	case engine.Drifted:
+		if i.Known.Drift != drift && !strings.Contains(appliedMessage(p.mr.Status.Conditions), driftText(i)) {
+			r.Metrics.addReport(i.Kind, done.Manager)
+			r.Events.driftReported(p.mr, i)
+		}
 	case engine.Unchanged:
 	}
 	if done.Pause > 0 {
@@ -153,6 +160,9 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.InitialStatusTime),
 		}
 		next := engine.Decide(f)
+		if presence == observe.Absent && each.Known.Drift == engine.DriftDeleted && executor.ReportDrift && f.Same() {
+			continue // it is reported
+		}
 		if next == engine.Leave && presence == observe.Absent {
 			executor.RecordEnd(f, &each.Known)
 		}
@@ -175,10 +185,10 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 // markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an autoscaler,
 // or the periodic update. Each object keeps its mark until a read or write confirms that it is in its desired state.
 func (r *Reconciler) markDue(p *pass) {
-	dirty := r.memory.TakeDirty(p.name)
+	dirty := r.Memory.TakeDirty(p.name)
 	update := *r.Config.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
 	for _, each := range p.set.Objects {
-		if _, found := dirty[each.Key]; found || p.set.AuditOwed {
+		if _, found := dirty[each.Key]; found || p.set.AuditOwed || each.Known.Drift != "" && !reportsDrift(p.mr) {
 			each.Known.Due = max(each.Known.Due, engine.Compare)
 		}
 		if update && !each.Unlabelled {
@@ -192,27 +202,24 @@ func (r *Reconciler) markDue(p *pass) {
 	}
 }
 
-// lookup returns the state of an object in the watches. A process that only computes plans has no watches.
-func (r *Reconciler) lookup(i *state.Object) (observe.Object, observe.Presence) {
-	if r.Watcher == nil {
-		return observe.Object{}, observe.Unwatched
-	}
+// lookup returns the state of an object in the watches.
+func (r *Planner) lookup(i *state.Object) (observe.Object, observe.Presence) {
 	if i.Unlabelled {
-		return r.Watcher.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+		return r.Sight.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 	}
-	return r.Watcher.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+	return r.Sight.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // hasFinished reports whether an object is a finished Job that Kubernetes deletes, or has deleted.
-func (r *Reconciler) hasFinished(i *state.Object) bool {
-	return i.Expires && r.Watcher != nil && r.Watcher.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+func (r *Planner) hasFinished(i *state.Object) bool {
+	return i.Expires && r.Sight.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // isInSync reports whether a pass (one reconciliation) would have nothing to do for a set: neither the set nor its Secrets have changed
 // since the last pass, and the watches show every object in its desired state. It runs for every set in each SyncPeriod, so it avoids
 // copies and allocations.
 func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bool {
-	s := r.memory.InSync(name)
+	s := r.Memory.InSync(name)
 	if s == nil || *r.Config.AlwaysUpdate || r.Own.AuditPeriod.Duration > 0 && !r.Clock.Now().Before(s.NextAudit) {
 		return false
 	}
@@ -220,10 +227,10 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 	if err := r.Source.Get(ctx, name, mr, client.UnsafeDisableDeepCopy); err != nil || mr.ResourceVersion != s.InSyncVersion {
 		return false
 	}
-	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
+	if refusal, err := r.refusal(ctx, mr); err != nil || refusal != "" {
 		return false
 	}
-	if !r.reader().IsCurrent(mr, s.Content.Versions) {
+	if reader := (&desired.Reader{Versions: r.Versions}); !reader.IsCurrent(mr, s.Content.Versions) {
 		return false
 	}
 	for _, each := range s.Objects {
@@ -243,10 +250,11 @@ func isAsLeft(i *state.Object, seen observe.Object) bool {
 }
 
 // markInSync records that a pass found this version of the set in sync. It records nothing if the set must be reconciled again without an
-// event, for example after a pause of repairs, or if no watch covers one of its objects.
+// event, for example after a pause of repairs, because pruning is suspended, or if no watch covers one of its objects.
 func markInSync(s *state.Set, resourceVersion string, result *outcome) {
 	s.InSyncVersion = ""
-	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.AuditOwed {
+	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.AuditOwed &&
+		s.Suspension == nil {
 		s.InSyncVersion = resourceVersion
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
-	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
 // step is the work that a reconciliation does for a set.
@@ -68,7 +67,7 @@ func ignored(mr *resourcesv1alpha1.ManagedResource) bool {
 
 // planned reports whether only a plan of the set must be published, and nothing applied.
 func planned(mr *resourcesv1alpha1.ManagedResource) bool {
-	only, _ := plan.Asked(mr)
+	only, _ := merge.AsksForPlan(mr.Annotations)
 	return only
 }
 

@@ -195,7 +195,7 @@ func TestPlanOfTheNextStep(t *testing.T) {
 // A set whose class has changed may still have a plan that the controller of the first class published.
 func TestEventsOfSetsThatMoveToAnotherInstance(t *testing.T) {
 	g := NewWithT(t)
-	r := &Reconciler{Settings: Settings{Class: "resources"}}
+	r := &Reconciler{Planner: Planner{Settings: Settings{Class: "resources"}}}
 	planned := annotated("espalier.dev/planned", "mr-plan")
 	g.Expect(r.isRelevantFor(set1(planned), set1(planned, class("other")))).To(BeTrue())
 	g.Expect(r.isRelevantFor(set1(), set1(class("other")))).To(BeFalse())

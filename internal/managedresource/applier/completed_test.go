@@ -1,6 +1,7 @@
 package applier_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -182,8 +183,13 @@ func TestIngressesKeepTheDefaultClass(t *testing.T) {
 			"spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}")
 	}
 	class := func() any { return managedresourcetest.Field(e.Live(ingressKind, "web"), "spec", "ingressClassName") }
-	e.Create(strings.ReplaceAll(ingress(""), "name: web", "name: probe"))
-	e.Expect(managedresourcetest.Field(e.Live(ingressKind, "probe"), "spec", "ingressClassName")).To(Equal(e.Namespace))
+	probes := 0
+	e.Eventually(func() any { // the API server learns of the class from a watch
+		probes++
+		name := fmt.Sprint("probe-", probes)
+		e.Create(strings.ReplaceAll(ingress(""), "name: web", "name: "+name))
+		return managedresourcetest.Field(e.Live(ingressKind, name), "spec", "ingressClassName")
+	}).WithTimeout(managedresourcetest.Patience).Should(Equal(e.Namespace))
 	e.Set("mr", ingress(""))
 	before := e.AwaitApplied("mr", "True/ApplySucceeded")
 	e.Expect(class()).To(Equal(e.Namespace))

@@ -32,7 +32,11 @@ func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, ve
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
 	for _, each := range verdicts {
 		condition := corev1beta1.GetOrInitCondition(clk, conditions, each.Type)
-		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.Status, each.Reason, each.Message, each.Codes...))
+		codes := each.Codes
+		if slices.Contains(condition.Codes, codeSuspended) && !slices.Contains(codes, codeSuspended) {
+			codes = append(slices.Clip(codes), codeSuspended) // only resumed removes it
+		}
+		updated = append(updated, corev1beta1.UpdatedCondition(clk, condition, each.Status, each.Reason, each.Message, codes...))
 	}
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
@@ -159,7 +163,7 @@ func completed(conditions []corev1beta1.Condition) bool {
 	switch known.Reason {
 	case resourcesv1alpha1.ConditionApplySucceeded:
 		return known.Status == corev1beta1.ConditionTrue
-	case resourcesv1alpha1.ConditionDecodingFailed:
+	case resourcesv1alpha1.ConditionDecodingFailed, resourcesv1alpha1.ConditionPruningSuspended:
 		return true
 	case resourcesv1alpha1.ConditionApplyFailed:
 		return known.Status == corev1beta1.ConditionFalse && slices.Contains(known.Codes, codeClaimed)
@@ -187,20 +191,43 @@ func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state
 	return []corev1beta1.Condition{verdict(resourcesv1alpha1.ResourcesHealthy, corev1beta1.ConditionFalse, reason, message)}
 }
 
-// successMessage says that all objects are applied, and lists the fields that deliberately are not applied.
+// keepsFields begins the part of a message about fields that deliberately are not applied.
+const keepsFields = "The objects exist and keep these fields, which differ from the manifests: "
+
+// successMessage says that all objects are applied, and lists the fields that deliberately are not applied, and the objects whose drift is
+// not repaired.
 func successMessage(items []*state.Object) string {
-	var texts []string
+	message := resourcesv1alpha1.MessageApplySucceeded
+	var texts, drifted []string
 	for _, each := range items {
+		if each.Known.Drift != "" {
+			drifted = append(drifted, driftText(each))
+		}
 		if len(each.Known.Unapplied) > 0 {
 			name := status.Describe(each.Kind, each.Key.Namespace, each.Key.Name)
 			texts = append(texts, fmt.Sprintf("%s (%s)", name, strings.Join(each.Known.Unapplied, ", ")))
 		}
 	}
-	if len(texts) == 0 {
-		return resourcesv1alpha1.MessageApplySucceeded
+	if len(texts) > 0 {
+		message += " " + keepsFields + strings.Join(status.Bounded(texts), "; ")
 	}
-	return fmt.Sprintf("%s The objects exist and keep these fields, which differ from the manifests: %s",
-		resourcesv1alpha1.MessageApplySucceeded, strings.Join(status.Bounded(texts), "; "))
+	if len(drifted) > 0 {
+		message += " Other clients have changed these objects, which is not reverted: " + strings.Join(status.Bounded(drifted), "; ")
+	}
+	return message
+}
+
+// driftText names an object that differs from its manifest.
+func driftText(i *state.Object) string {
+	return fmt.Sprintf("%s (%s)", status.Describe(i.Kind, i.Key.Namespace, i.Key.Name), i.Known.Drift)
+}
+
+// appliedMessage returns the message of the condition ResourcesApplied.
+func appliedMessage(conditions []corev1beta1.Condition) string {
+	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
+		return known.Message
+	}
+	return ""
 }
 
 // decodingMessage lists the documents that could not be read.

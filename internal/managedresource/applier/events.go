@@ -2,6 +2,7 @@ package applier
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ const (
 	// ReasonDriftRepaired is a Normal Event about a ManagedResource: an object was restored. The note names the field manager that had changed
 	// it, or says that it had been deleted.
 	ReasonDriftRepaired = "DriftRepaired"
+	// ReasonDriftReported is a Warning Event about a ManagedResource: another client has changed or deleted an object, which is not reverted
+	// because of the annotation `espalier.dev/drift`. The note names the field manager that had changed it.
+	ReasonDriftReported = "DriftReported"
 	// ReasonDriftRepairPaused is a Warning Event about a ManagedResource: an object had to be repaired so often that repairs pause. The note
 	// says for how long, and which field manager keeps changing the object, if `managedFields` show one; or that the object is not created
 	// again because its owner does not exist.
@@ -62,6 +66,11 @@ func (e *Events) driftRepaired(mr *resourcesv1alpha1.ManagedResource, i *state.O
 		note += fmt.Sprintf(", changed by %q", manager)
 	}
 	e.send(mr, i.Reference(), corev1.EventTypeNormal, ReasonDriftRepaired, "Repair", note)
+}
+
+func (e *Events) driftReported(mr *resourcesv1alpha1.ManagedResource, i *state.Object) {
+	e.send(mr, i.Reference(), corev1.EventTypeWarning, ReasonDriftReported, "Report",
+		fmt.Sprintf("%s differs from its manifest: %s", shown(i), i.Known.Drift))
 }
 
 func (e *Events) repairPaused(mr *resourcesv1alpha1.ManagedResource, i *state.Object, manager string, pause time.Duration) {
@@ -135,9 +144,9 @@ func (e *Events) concluded(p *pass, judgement corev1beta1.Condition, failure err
 	switch {
 	case failure != nil:
 		e.failed(p, result.failures[0].item.Reference(), judgement.Reason, judgement.Message)
-	case judgement.Reason == resourcesv1alpha1.ConditionDecodingFailed:
+	case judgement.Reason == resourcesv1alpha1.ConditionDecodingFailed, judgement.Reason == resourcesv1alpha1.ConditionPruningSuspended:
 		e.failed(p, nil, judgement.Reason, judgement.Message)
-	case judgement.Status == corev1beta1.ConditionTrue && judgement.Message != resourcesv1alpha1.MessageApplySucceeded:
+	case judgement.Status == corev1beta1.ConditionTrue && strings.Contains(judgement.Message, keepsFields):
 		if !hasVerdict(p.mr.Status.Conditions, judgement) {
 			e.failed(p, nil, ReasonFieldsNotApplied, judgement.Message)
 		}

@@ -3,9 +3,11 @@ package applier
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
@@ -18,9 +20,11 @@ import (
 // that the target serves have changed since it last read them.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before the Secrets are read, so that no later change is missed
-	s, reader := p.set, r.reader()
+	s := p.set
+	reader := r.reader(p.user)
 	mapped := !slices.ContainsFunc(s.Objects, func(i *state.Object) bool { return !i.Mapped })
-	current := s.Loaded && s.Content.Generation == p.mr.Generation && reader.IsCurrent(p.mr, s.Content.Versions) && mapped
+	current := s.Loaded && s.Content.Generation == p.mr.Generation && reader.IsCurrent(p.mr, s.Content.Versions) && mapped &&
+		s.Content.IsMadeWith(p.settings) && !r.suspensionDue(p)
 	listed := s.Reported == referencesDigest(p.mr.Status.Resources)
 	if current && (!s.Settled || listed) {
 		p.manifests = reader.Manifests(p.mr, s.Content.Versions)
@@ -36,14 +40,42 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	}
 	p.manifests = decoded.Manifests
 	s.Replace(decoded)
-	r.memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
+	r.Memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
 	return nil
 }
 
-func (r *Reconciler) reader() *desired.Reader {
-	return &desired.Reader{
-		Secrets: r.SourceLive, Tracker: r.SecretVersions, Target: r.Target, MaxDecompressedBytes: *r.Own.MaxDecompressedBytes,
+// reader returns the reader of Secrets with the rights of a user.
+func (r *Planner) reader(user string) *desired.Reader {
+	reader := &desired.Reader{
+		Secrets: r.SourceLive, Versions: r.Versions, Target: r.Target, MaxDecompressedBytes: *r.Own.MaxDecompressedBytes,
 	}
+	if user != "" {
+		reader.Secrets = lazyReader{sync.OnceValues(func() (client.Reader, error) { return r.SourceAs(user) })}
+	}
+	return reader
+}
+
+// lazyReader creates its client with the first read, because most passes read nothing.
+type lazyReader struct {
+	client func() (client.Reader, error)
+}
+
+// Get implements client.Reader.
+func (l lazyReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	reader, err := l.client()
+	if err != nil {
+		return err
+	}
+	return reader.Get(ctx, key, object, options...) // the caller adds the name of the object
+}
+
+// List implements client.Reader.
+func (l lazyReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	reader, err := l.client()
+	if err != nil {
+		return err
+	}
+	return reader.List(ctx, list, options...) // the caller adds the kind of the objects
 }
 
 // subscribedKeys lists the objects of a set. The set must be reconciled after a change of one of them.

@@ -22,6 +22,7 @@ var knownManagers = []string{
 // Metrics are the metrics of the ManagedResource controller.
 type Metrics struct {
 	repairs  *prometheus.CounterVec
+	reports  *prometheus.CounterVec
 	duration prometheus.Histogram
 	saved    prometheus.Counter
 	claimed  prometheus.Counter
@@ -42,6 +43,11 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_managedresource_drift_repairs_total",
 			Help: "Objects restored after another client changed or deleted them, by kind and field manager.",
+		}, []string{"group", "kind", "manager"}),
+		// Only for sets with the annotation `espalier.dev/drift: report`.
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "espalier_managedresource_drift_reports_total",
+			Help: "Objects that another client changed or deleted and that were not restored, by kind and field manager.",
 		}, []string{"group", "kind", "manager"}),
 		// From the beginning of the reconciliation to the last answer. It does not include the wait for deletions.
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -75,18 +81,27 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 	tracked := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_tracked_secrets", Help: "Secrets of the source whose versions are kept.",
 	}, func() float64 { return float64(secrets()) })
-	registry.MustRegister(m.repairs, m.duration, m.saved, m.claimed, m.objects, m.unwatched, running, tracked)
+	registry.MustRegister(m.repairs, m.reports, m.duration, m.saved, m.claimed, m.objects, m.unwatched, running, tracked)
 	return m
 }
 
 func (m *Metrics) addRepair(kind schema.GroupVersionKind, manager string) {
+	m.repairs.WithLabelValues(kind.Group, kind.Kind, managerLabel(manager)).Inc()
+}
+
+func (m *Metrics) addReport(kind schema.GroupVersionKind, manager string) {
+	m.reports.WithLabelValues(kind.Group, kind.Kind, managerLabel(manager)).Inc()
+}
+
+// managerLabel returns the value of a label for a field manager.
+func managerLabel(manager string) string {
 	switch {
 	case manager == "":
-		manager = "unknown"
+		return "unknown"
 	case !slices.Contains(knownManagers, manager):
-		manager = "other"
+		return "other"
 	}
-	m.repairs.WithLabelValues(kind.Group, kind.Kind, manager).Inc()
+	return manager
 }
 
 // updateObjects replaces the counts of one set in the metric of objects by state. For a set that does not exist any more, next is zero.

@@ -15,14 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
 // The metadata of Namespaces is watched if their labels decide in which namespaces sets are applied.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=list;watch,roleName=espalier-managedresource-controller-source
 
-// refusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is
-// an error: its labels are not known.
-func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, error) {
+// refusal returns why a set is not applied, "" if it is.
+func (r *Planner) refusal(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (string, error) {
+	if refusal, err := r.namespaceRefusal(ctx, mr.Namespace); err != nil || refusal != "" {
+		return refusal, err
+	}
+	return r.accountRefusal(ctx, mr)
+}
+
+// namespaceRefusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is an
+// error: its labels are not known.
+func (r *Planner) namespaceRefusal(ctx context.Context, namespace string) (string, error) {
 	if !r.Limits.NeedsLabels(namespace) {
 		return r.Limits.RefuseSet(namespace, nil), nil
 	}
@@ -32,6 +41,18 @@ func (r *Reconciler) refusal(ctx context.Context, namespace string) (string, err
 		return "", fmt.Errorf("read Namespace: %w", err)
 	}
 	return r.Limits.RefuseSet(namespace, found.Labels), nil
+}
+
+// malformed returns why a set cannot be applied because of its annotations, "" if it can.
+func (r *Planner) malformed(mr *resourcesv1alpha1.ManagedResource) string {
+	_, err := merge.ParseIgnored(mr.Annotations)
+	if err == nil {
+		_, err = r.dependenciesOf(mr)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // refuseSet reports that a set is not applied. Its objects stay as they are. The state of the set stays too, so that the controller

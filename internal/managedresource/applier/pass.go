@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
@@ -25,6 +26,10 @@ type pass struct {
 	set  *state.Set
 	now  time.Time
 
+	// user is the user with whose rights the pass reads and writes, "" for the controller. target sends requests with these rights.
+	user   string
+	target *apply.Target
+
 	settings merge.Options
 	owner    ownership.Owner
 	// before contains status.resources as it was when the pass began, before announce changed it.
@@ -36,18 +41,21 @@ type pass struct {
 	manifests *desired.Manifests
 }
 
-func (r *Reconciler) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
+func (r *Planner) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) *pass {
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	set := r.memory.Get(name)
+	set := r.Memory.Get(name)
 	set.InSyncVersion = "" // until the end of the pass
 	if set.InitialStatusTime == nil {
 		set.InitialStatusTime = ptr.To(status.Written(mr))
 	}
 	owner := ownership.Owner{
 		Set: mr, ClusterID: r.ClusterID, SameCluster: r.SameCluster(ctx), OwnNamespace: r.OwnNamespace, Limits: r.Limits,
-		Users: r.memory.SubscribersOf,
+		Users: r.Memory.SubscribersOf,
 	}
+	user := r.Identity.User(mr)
+	set.ApplyAs(user)
 	return &pass{
+		user: user, target: r.Target.As(user),
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
 		settings: desired.Settings(mr, owner.Origin(), *r.Config.ManagedByLabelValue),
 	}

@@ -1,12 +1,18 @@
 package applier
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
@@ -15,17 +21,63 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Plan returns the plan of a set: the changes that Reconcile would make. It works without SetupWithManager: it needs only the clients, the
-// target and the autoscalers, and these may have the rights of any user. Metadata and status of the set are used as they are; a set that
-// does not exist has no status. If the set has the annotation that requests a plan, the result only contains a remark about it.
-func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
-	if r.memory == nil {
-		r.memory = state.NewMemory()
-	}
+// Planner computes the plans of sets. All fields are required. They are set once, before start.
+type Planner struct {
+	Settings
+	// Source reads the source cluster, from caches in a Reconciler, which also writes to it; SourceLive reads without a cache, for example
+	// Secrets.
+	Source     client.Client
+	SourceLive client.Reader
+	// Versions are the versions of the Secrets of the sets that watches have shown.
+	Versions desired.Versions
+	Target   *apply.Target
+	// SourceAs reads the source live with the rights of a user. Accounts reads metadata of
+	// ServiceAccounts from a cache; if it is nil, ServiceAccounts need not exist.
+	SourceAs func(user string) (client.Reader, error)
+	Accounts client.Reader
+	// Sight has the states of objects that watches have shown.
+	Sight Sight
+	// Autoscalers knows for which objects autoscalers set the replicas or the resources.
+	Autoscalers *observe.Autoscalers
+	// SameCluster reports whether source and target are one cluster, or may be.
+	SameCluster func(context.Context) bool
+	Clock       clock.WithTicker
+	// Memory has the knowledge about the sets between two reconciliations.
+	Memory *state.Memory
+}
+
+// Sight returns the states of objects that watches have shown. An observe.Watcher and NoSight implement it.
+type Sight interface {
+	Lookup(kind schema.GroupKind, namespace, name string) (observe.Object, observe.Presence)
+	LookupNamed(kind schema.GroupKind, namespace, name string) (observe.Object, observe.Presence)
+	HasFinished(kind schema.GroupKind, namespace, name string) bool
+}
+
+// NoSight is the Sight of a process without watches.
+type NoSight struct{}
+
+// Lookup returns that no watch covers the object.
+func (NoSight) Lookup(schema.GroupKind, string, string) (observe.Object, observe.Presence) {
+	return observe.Object{}, observe.Unwatched
+}
+
+// LookupNamed returns that no watch covers the object.
+func (NoSight) LookupNamed(schema.GroupKind, string, string) (observe.Object, observe.Presence) {
+	return observe.Object{}, observe.Unwatched
+}
+
+// HasFinished returns false.
+func (NoSight) HasFinished(schema.GroupKind, string, string) bool { return false }
+
+// Plan returns the plan of a set: the changes that Reconcile would make. The clients, the target and the autoscalers may have the rights of
+// any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set has the annotation
+// that requests a plan, the result only contains a remark about it.
+func (r *Planner) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	p, computed, err := r.newPlan(ctx, mr)
 	if err != nil {
 		return nil, err
 	}
+	p.user, p.target = "", r.Target
 	next := r.Class.planStep(mr)
 	if computed.Problem == "" {
 		computed.Problem = next.problem
@@ -43,8 +95,8 @@ func (r *Reconciler) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 
 // newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy also contains the knowledge about the
 // objects, if there is any.
-func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
-	refusal, err := r.refusal(ctx, mr.Namespace)
+func (r *Planner) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
+	refusal, err := r.refusal(ctx, mr)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
 		refusal, err = r.Limits.RefuseSet(mr.Namespace, nil), nil
 	}
@@ -53,19 +105,31 @@ func (r *Reconciler) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	}
 	p := r.newPass(ctx, mr.DeepCopy())
 	p.set = &state.Set{
-		Content: &desired.Content{}, Objects: p.set.Objects, NeverWritten: p.set.NeverWritten,
+		Content: &desired.Content{}, Objects: p.set.Objects, Leaving: state.Leaving{NeverWritten: p.set.NeverWritten},
 		InitialStatusTime: p.set.InitialStatusTime, Kstatus: health.Kstatus(mr, *r.Own.Kstatus),
 	}
-	return p, &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: refusal}, nil
+	computed := &plan.Plan{Namespace: mr.Namespace, Name: mr.Name, Generation: mr.Generation, Problem: cmp.Or(refusal, r.malformed(mr))}
+	if ignored, found := mr.Annotations[resourcesv1alpha1.IgnoreFields]; found {
+		computed.Remarks = append(computed.Remarks, fmt.Sprintf("fields that annotation %s names stay as they are: %s",
+			resourcesv1alpha1.IgnoreFields, ignored))
+	}
+	if unmet := r.unmetDependency(ctx, mr); unmet != "" {
+		computed.Remarks = append(computed.Remarks, "changes are not applied yet: "+unmet)
+	}
+	if reportsDrift(mr) {
+		computed.Remarks = append(computed.Remarks, fmt.Sprintf("drift is reported and not repaired, because of the annotation %s",
+			resourcesv1alpha1.Drift))
+	}
+	return p, computed, nil
 }
 
 // loadPlan reads the set's Secrets. If one is missing, or the controller may not read it, the plan says that the controller would do
 // nothing.
-func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
+func (r *Planner) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
 	if removesSet || computed.Problem != "" {
 		return nil
 	}
-	decoded, err := r.reader().Read(ctx, p.mr, p.settings, nil)
+	decoded, err := r.reader(p.user).Read(ctx, p.mr, p.settings, nil)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !otherRights {
 		computed.Problem = err.Error()
 		return nil
@@ -75,26 +139,55 @@ func (r *Reconciler) loadPlan(ctx context.Context, p *pass, computed *plan.Plan,
 	}
 	p.manifests = decoded.Manifests
 	p.set.Replace(decoded)
-	r.memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
+	r.Memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
 	computed.Checksum, computed.Faults = decoded.Checksum, decoded.Faults
+	if remark := unapproved(p.mr, decoded.Checksum); remark != "" {
+		computed.Remarks = append(computed.Remarks, remark)
+	}
 	return nil
+}
+
+// unapproved returns why the content with a checksum is not applied: the user has not approved it. It returns "" if it is approved or
+// needs no approval.
+func unapproved(mr *resourcesv1alpha1.ManagedResource, checksum string) string {
+	if approved, found := mr.Annotations[resourcesv1alpha1.Approved]; !found || approved == checksum {
+		return ""
+	}
+	return fmt.Sprintf("nothing of this is done until it is approved with the annotation %s: %q", resourcesv1alpha1.Approved, checksum)
+}
+
+// reportsDrift reports whether the drift of a set is only reported.
+func reportsDrift(mr *resourcesv1alpha1.ManagedResource) bool {
+	return mr.Annotations[resourcesv1alpha1.Drift] == resourcesv1alpha1.DriftReport
 }
 
 // planObjects adds the planned action for every object, in the order in which the objects would be processed. It sends only reads and
 // dry-run requests to the target. removesSet is true if the controller would remove the whole set: delete or keep its objects, and remove
 // the finalizer. otherRights is true if the requests do not have the rights of the controller.
-func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
+func (r *Planner) planObjects(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) {
 	if computed.Problem != "" {
 		return
 	}
 	pruner, stays := r.pruner(p), prune.KeepAll(p.mr, removesSet, p.set.Content.Faults)
 	if removesSet {
 		computed.Remarks = append(computed.Remarks, removalReason(p.mr))
+		s, err := r.removalSuspension(ctx, p)
+		if err != nil {
+			computed.Problem = err.Error()
+			return
+		}
+		stays = suspendedPlan(computed, stays, s)
 		computed.Objects = pruner.PlanDeletion(ctx, p.mr.Status.Resources, prune.NewProgress(true, p.set.Unwritten()), stays,
 			prune.Withheld{})
 		return
 	}
 	obsolete := p.obsolete()
+	s, err := r.suspension(ctx, p, obsolete, prune.Brake.Change)
+	if err != nil {
+		computed.Problem = err.Error()
+		return
+	}
+	stays = suspendedPlan(computed, stays, s)
 	planner := &engine.Planner{Engine: r.engine(p), Prunes: len(obsolete) > 0 && stays == "", OtherRights: otherRights}
 	planned := planner.Plan(ctx, r.comparisons(p))
 	plan.Reconsider(planned)
@@ -104,8 +197,17 @@ func (r *Reconciler) planObjects(ctx context.Context, p *pass, computed *plan.Pl
 	computed.Objects = append(computed.Objects, planned...)
 }
 
+// suspendedPlan returns why all objects that leave the set stay, and adds a remark to the plan if their deletion is suspended.
+func suspendedPlan(computed *plan.Plan, stays string, s *prune.Suspension) string {
+	if s == nil {
+		return stays
+	}
+	computed.Remarks = append(computed.Remarks, s.Message())
+	return "pruning is suspended"
+}
+
 // comparisons returns the tasks that compare every object of the set.
-func (r *Reconciler) comparisons(p *pass) []engine.Task {
+func (r *Planner) comparisons(p *pass) []engine.Task {
 	unchanged, recorded := p.unchanged(), p.recorded()
 	objects := p.set.Last()
 	tasks := make([]engine.Task, 0, len(objects))

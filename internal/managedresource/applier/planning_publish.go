@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
@@ -30,9 +31,9 @@ func (r *Reconciler) planSet(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	s := r.memory.Get(client.ObjectKeyFromObject(mr))
+	s := r.Memory.Get(client.ObjectKeyFromObject(mr))
 	s.Invalidate() // so that the next apply compares every object
-	if _, malformed := plan.Asked(mr); malformed {
+	if _, malformed := merge.AsksForPlan(mr.Annotations); malformed {
 		r.Events.planFault(mr, s, ReasonPlanAnnotationMalformed,
 			fmt.Sprintf("Annotation %s has value %q, which is neither true nor false; the set is planned and not applied",
 				resourcesv1alpha1.Plan, mr.Annotations[resourcesv1alpha1.Plan]))
@@ -62,7 +63,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		return ctrl.Result{}, err
 	}
 	if removesSet {
-		r.memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
+		r.Memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 	}
 	if computed.Problem == "" {
 		r.Watcher.Use(bounded, p.name, r.needs(p))
@@ -98,7 +99,7 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	case err != nil && !missing:
 		return fmt.Errorf("read ConfigMap %s: %w", want.Name, err)
 	case !missing && !plan.Ours(found, mr):
-		r.Events.planFault(mr, r.memory.Get(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
+		r.Events.planFault(mr, r.Memory.Get(client.ObjectKeyFromObject(mr)), ReasonPlanNotPublished,
 			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
 		return nil
 	}

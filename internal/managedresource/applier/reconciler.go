@@ -15,6 +15,7 @@
 package applier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,7 +32,6 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
@@ -40,6 +39,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/identity"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
@@ -75,28 +75,18 @@ import (
 
 // Reconciler applies ManagedResources. Its fields are set once, before start.
 type Reconciler struct {
-	Settings
+	Planner
 	Health
-	// Source reads the source cluster from caches and writes to it; SourceLive reads without a cache, for example Secrets.
-	Source     client.Client
-	SourceLive client.Reader
-	// SecretVersions returns the versions of the Secrets of the sets.
+	// SecretVersions watches the Secrets of the sets. Planner.Versions is the same.
 	SecretVersions *secretversions.Tracker
-	Target         *apply.Target
-	// TargetLive reads Events of the target, which no cache contains.
-	TargetLive client.Reader
-	Watcher    *observe.Watcher
-	// Autoscalers knows for which objects autoscalers set the replicas or the resources.
-	Autoscalers *observe.Autoscalers
-	// SameCluster reports whether source and target are one cluster, or may be.
-	SameCluster func(context.Context) bool
-	Events      *Events
-	Metrics     *Metrics
-	Clock       clock.WithTicker
+	// TargetAs reads Events of the target, which no cache contains, with the rights of a user.
+	TargetAs func(user string) (client.Reader, error)
+	// Watcher watches the objects of the sets. Planner.Sight is the same.
+	Watcher *observe.Watcher
+	Events  *Events
+	Metrics *Metrics
 	// Jitter spreads audits: it returns a number from 0 up to 1.
 	Jitter func() float64
-
-	memory *state.Memory
 }
 
 // Settings are the settings of the controller that do not change while it runs.
@@ -107,6 +97,8 @@ type Settings struct {
 	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others.
 	Config config.ManagedResourceController
 	Own    config.EspalierManagedResource
+	// Identity chooses the ServiceAccounts with whose rights sets are applied.
+	Identity identity.Rules
 	// OwnNamespace is the namespace of the process.
 	OwnNamespace string
 	Limits       ownership.Limits
@@ -116,7 +108,7 @@ type Settings struct {
 	DeletionPoll time.Duration
 }
 
-// Health contains the functions of the health controller that this controller calls. Reconciler.Plan works without it.
+// Health contains the functions of the health controller that this controller calls.
 type Health struct {
 	// Registered reports whether a kind is one of Kubernetes' own. For such kinds, Own.Kstatus has no effect.
 	Registered func(schema.GroupVersionKind) bool
@@ -155,7 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.memory.Ended(mr) { // otherwise all its objects would be read once more
+	if r.Memory.Ended(mr) { // otherwise all its objects would be read once more
 		r.releaseSet(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -167,7 +159,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		p := r.newPass(ctx, mr)
 		p.set.Invalidate()
 		p.set.Announced = ""
-		r.memory.MarkInProgress(p.name)
+		r.Memory.MarkInProgress(p.name)
 		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoredVerdicts()...)
 	case stepPlan:
@@ -181,7 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 		if requested {
-			r.memory.Get(request.NamespacedName).RerunOwed = true
+			r.Memory.Get(request.NamespacedName).RerunOwed = true
 		}
 		return r.applySet(ctx, mr)
 	case stepNone:
@@ -201,14 +193,14 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 		return
 	}
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	if _, concluded := r.memory.Concluded(name); concluded {
+	if _, concluded := r.Memory.Concluded(name); concluded {
 		return
 	}
 	bounded, cancel := r.limit(ctx)
 	defer cancel()
 	p := r.newPass(ctx, mr)
 	p.set.Kstatus = health.Kstatus(mr, *r.Own.Kstatus)
-	r.memory.Subscribe(name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
+	r.Memory.Subscribe(name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
 	r.Watcher.Use(bounded, name, r.needs(p))
 	r.requestJudgement(p, false)
 }
@@ -218,7 +210,7 @@ func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.Mana
 func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
-	r.memory.ForgetContent(name)
+	r.Memory.ForgetContent(name)
 	r.Metrics.updateObjects(name, counts{})
 }
 
@@ -228,22 +220,22 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	mr := &resourcesv1alpha1.ManagedResource{}
 	err := r.Source.Get(ctx, name, mr)
 	if apierrors.IsNotFound(err) {
-		r.memory.Forget(name)
+		r.Memory.Forget(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if !observe.Older(mr.ResourceVersion, r.memory.Version(name)) {
+	if !observe.Older(mr.ResourceVersion, r.Memory.Version(name)) {
 		return mr, nil
 	}
 	mr = &resourcesv1alpha1.ManagedResource{}
 	if err := r.SourceLive.Get(ctx, name, mr); err != nil {
 		return nil, fmt.Errorf("read ManagedResource: %w", err)
 	}
-	if observe.Older(mr.ResourceVersion, r.memory.Version(name)) {
+	if observe.Older(mr.ResourceVersion, r.Memory.Version(name)) {
 		// The API server returned an older version than this process wrote: the source was restored from a backup.
 		log.FromContext(ctx).Info("The set was restored to an earlier version", "resourceVersion", mr.ResourceVersion)
-		r.memory.Forget(name)
+		r.Memory.Forget(name)
 	}
 	return mr, nil
 }
@@ -261,14 +253,18 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, conflict.MergeFrom(before)); err != nil {
 		return false, err
 	}
-	r.memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
+	r.Memory.Get(client.ObjectKeyFromObject(mr)).AuditOwed = true
 	return true, nil
 }
 
 // applySet applies a set.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
-	r.unpublish(ctx, mr)
-	if refusal, err := r.refusal(ctx, mr.Namespace); err != nil || refusal != "" {
+	_, needsApproval := mr.Annotations[resourcesv1alpha1.Approved]
+	if !needsApproval {
+		r.unpublish(ctx, mr)
+	}
+	refusal, err := r.refusal(ctx, mr)
+	if refusal = cmp.Or(refusal, r.malformed(mr)); err != nil || refusal != "" {
 		return r.refuseSet(ctx, mr, refusal, err)
 	}
 	if err := r.addFinalizer(ctx, mr); err != nil {
@@ -278,13 +274,23 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	if r.auditDue(p.set) {
 		p.set.AuditOwed = true
 	}
+	if needsApproval && r.awaitsApproval(p) {
+		return r.planUnapproved(ctx, mr)
+	}
 	bounded, cancel := r.limit(ctx)
 	defer cancel()
 	if err := r.load(bounded, p); err != nil {
-		if ctx.Err() != nil { // the process ends
-			return ctrl.Result{}, err
-		}
-		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error(), err)
+		return ctrl.Result{}, r.unreadable(ctx, p, err)
+	}
+	if needsApproval && unapproved(mr, p.set.Content.Checksum) != "" {
+		return r.planUnapproved(ctx, mr)
+	}
+	r.unpublish(ctx, mr)
+	if unmet := r.pendingDependency(ctx, p); unmet != "" {
+		return r.awaitDependencies(ctx, p, unmet)
+	}
+	if err := r.brake(bounded, p); err != nil {
+		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, err.Error(), err)
 	}
 	if err := r.announce(ctx, p); err != nil {
 		return ctrl.Result{}, err
@@ -302,6 +308,28 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		}
 	}
 	return r.conclude(ctx, p, r.apply(bounded, p))
+}
+
+// unreadable reports that the Secrets of a set cannot be read, unless the process ends.
+func (r *Reconciler) unreadable(ctx context.Context, p *pass, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return r.fail(ctx, p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error(), err)
+}
+
+// awaitsApproval reports whether the Secrets are as they were last read, and the user has not approved that content. Then an event of an
+// object needs no read of the Secrets before the next plan is due.
+func (r *Reconciler) awaitsApproval(p *pass) bool {
+	content := p.set.Content
+	return content.Generation == p.mr.Generation && r.reader(p.user).IsCurrent(p.mr, content.Versions) &&
+		unapproved(p.mr, content.Checksum) != ""
+}
+
+// planUnapproved publishes the plan of a set with content that is not approved. The content that was applied before has health.
+func (r *Reconciler) planUnapproved(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
+	r.observeOnly(ctx, mr)
+	return r.planSet(ctx, mr)
 }
 
 // limit returns a context with the deadline for the reads, deletions and writes of one pass.
@@ -327,7 +355,7 @@ func (r *Reconciler) patch(ctx context.Context, purpose string, mr *resourcesv1a
 	if err := r.Source.Patch(ctx, mr, change); err != nil {
 		return fmt.Errorf("%s: %w", purpose, err)
 	}
-	r.memory.RecordWrite(mr)
+	r.Memory.RecordWrite(mr)
 	return nil
 }
 
@@ -364,12 +392,12 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 // prune deletes the obsolete objects, which the set no longer contains. It keeps an obsolete object for now if a mistake in the manifest
 // may have turned it into a new object: see withhold.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
-	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled {
+	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled || p.set.Suspension != nil {
 		return prune.Result{} // the status of a settled set lists exactly its objects
 	}
 	obsolete := p.obsolete()
 	if len(obsolete) == 0 {
-		p.set.NeverWritten, p.set.Deletion, p.set.Withheld = nil, nil, prune.Withheld{}
+		p.set.Leaving = state.Leaving{}
 		return prune.Result{}
 	}
 	if p.set.Deletion == nil {
@@ -428,26 +456,58 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 	return result
 }
 
-func (r *Reconciler) pruner(p *pass) *prune.Pruner {
+func (r *Planner) pruner(p *pass) *prune.Pruner {
 	return &prune.Pruner{
-		Target: r.Target, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Parallel: *r.Own.MaxConcurrentRequests,
+		Target: p.target, Sets: r.SourceLive, Owner: p.owner, GarbageCollector: r.GarbageCollector, Parallel: *r.Own.MaxConcurrentRequests,
 	}
+}
+
+// postponeRemoval reports that the deletion of the objects of a set, which has not begun, is suspended, or waits for sets that depend on
+// this one. Requests about the objects have the context bounded.
+func (r *Reconciler) postponeRemoval(ctx, bounded context.Context, p *pass) (result ctrl.Result, waits bool, err error) {
+	if p.set.Deletion.OfWholeSet() {
+		return ctrl.Result{}, false, nil
+	}
+	s, err := r.removalSuspension(bounded, p)
+	if err != nil {
+		_, reported := r.refuseDeletion(ctx, p, err.Error(), nil)
+		return ctrl.Result{}, true, errors.Join(err, reported)
+	}
+	if s != nil {
+		result, err = r.suspendRemoval(ctx, p, s)
+		return result, true, err
+	}
+	wait, dependent := r.awaitDependents(ctx, p.mr)
+	if wait <= 0 {
+		return ctrl.Result{}, false, nil
+	}
+	message := fmt.Sprintf("waits for the deletion of ManagedResource %q, which depends on this one", dependent)
+	return ctrl.Result{RequeueAfter: wait}, true,
+		r.report(ctx, p, applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDeletionPending, message))
 }
 
 // removeSet deletes the set's objects, unless they are kept, and then removes the finalizer of the class from the set.
 func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	r.unpublish(ctx, mr)
 	p := r.newPass(ctx, mr)
-	p.set.BeginDeletion()
+	bounded, cancel := r.limit(ctx)
+	defer cancel()
 	keep := prune.KeepAll(mr, true, nil) != ""
+	if !keep { // before the first request with the rights of the set
+		if refusal, err := r.accountRefusal(ctx, mr); err != nil || refusal != "" {
+			return r.refuseDeletion(ctx, p, refusal, err)
+		}
+	}
+	if result, waits, err := r.postponeRemoval(ctx, bounded, p); waits || err != nil {
+		return result, err
+	}
+	p.set.BeginDeletion()
 	if err := r.report(ctx, p, deletionVerdicts(mr.Status.Conditions, keep)...); err != nil {
 		return ctrl.Result{}, err
 	}
 	if !keep {
-		bounded, cancel := r.limit(ctx)
-		defer cancel()
 		p.set.Content, p.set.Objects, p.set.Loaded = &desired.Content{}, nil, false
-		r.memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
+		r.Memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 		r.Watcher.Use(bounded, p.name, r.needs(p))
 		if result := r.remove(bounded, p, mr.Status.Resources); len(result.Pending) > 0 {
 			return r.reportPending(ctx, p, result)
@@ -456,6 +516,9 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	before := p.mr.DeepCopy()
 	if controllerutil.RemoveFinalizer(p.mr, r.Class.Finalizer()) {
 		delete(p.mr.Annotations, resourcesv1alpha1.ClusterIDs) // the next controller may have another ID
+		if r.Own.DeletionLimit != nil {
+			delete(p.mr.Annotations, resourcesv1alpha1.ConfirmDeletion)
+		}
 		if err := r.patch(ctx, "remove finalizer", p.mr, conflict.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}

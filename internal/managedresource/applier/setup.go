@@ -47,7 +47,7 @@ type Changes struct {
 }
 
 // NewChanges returns Changes that drop all events until the controller starts.
-func NewChanges() *Changes { return &Changes{memory: state.NewMemory()} }
+func NewChanges(memory *state.Memory) *Changes { return &Changes{memory: memory} }
 
 // Object must be called when more than the status of a managed object changed.
 func (c *Changes) Object(kind schema.GroupKind, namespace, name string) {
@@ -89,9 +89,11 @@ func (c *Changes) enqueue(sets []types.NamespacedName) {
 
 // SetupWithManager adds the controller to the manager of the source cluster.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes *Changes, workers int) error {
-	r.memory = changes.memory
 	err := mgr.GetFieldIndexer().IndexField(ctx, &resourcesv1alpha1.ManagedResource{}, secretIndex, SecretNames)
 	if err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &resourcesv1alpha1.ManagedResource{}, dependencyIndex, dependencyKeys); err != nil {
 		return err
 	}
 	requests := source.Func(func(_ context.Context, queue process.Queue) error {
@@ -106,7 +108,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, cha
 		WatchesRawSource(requests).
 		WatchesRawSource(sweep.Source()).
 		WithOptions(process.ControllerOptions(workers, 0, shortestPause, longestPause))
-	return r.watchNamespaces(b).Complete(sweep)
+	return r.watchAccounts(r.watchDependencies(r.watchNamespaces(b))).Complete(sweep)
 }
 
 // SecretNames lists the Secrets that a set references.
@@ -154,7 +156,7 @@ func (r *Reconciler) setEvents() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool { return r.isRelevantFor(nil, e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return r.isRelevantFor(e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(e event.DeleteEvent) bool {
-			return r.memory.Contains(client.ObjectKeyFromObject(e.Object)) || r.isRelevantFor(nil, e.Object)
+			return r.Memory.Contains(client.ObjectKeyFromObject(e.Object)) || r.isRelevantFor(nil, e.Object)
 		},
 	}
 }
@@ -186,7 +188,14 @@ func relevant(old, next *resourcesv1alpha1.ManagedResource) bool {
 	return waited || replanned(old, next) || old.Generation != next.Generation || wasIgnored != isIgnored ||
 		(old.DeletionTimestamp == nil) != (next.DeletionTimestamp == nil) ||
 		turnedUnhealthy(old, next) || finalizerReleased(old, next) || observe.Older(next.ResourceVersion, old.ResourceVersion) ||
-		old.Annotations[resourcesv1alpha1.Kstatus] != next.Annotations[resourcesv1alpha1.Kstatus]
+		slices.ContainsFunc([]string{
+			resourcesv1alpha1.Kstatus, resourcesv1alpha1.ConfirmDeletion, resourcesv1alpha1.IgnoreFields, resourcesv1alpha1.Approved,
+			resourcesv1alpha1.Drift, resourcesv1alpha1.DependsOn, resourcesv1alpha1.ServiceAccount,
+		}, func(key string) bool {
+			before, had := old.Annotations[key]
+			after, has := next.Annotations[key]
+			return had != has || before != after // an empty value differs from none
+		})
 }
 
 // replanned reports whether one of the annotations that request a plan, or values in the plan, was added, removed or changed.

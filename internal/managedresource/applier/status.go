@@ -33,7 +33,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *pass, next *resourcesv1
 		return err
 	}
 	p.mr = &written
-	r.memory.RecordWrite(p.mr)
+	r.Memory.RecordWrite(p.mr)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	content := fmt.Sprintf("%d %s %x", s.Content.Generation, s.Content.Checksum, referencesDigest(s.References))
 	if status.SecretsDataChecksum != nil && inventory.SameReferences(s.References, status.Resources) {
 		if !p.recorded() {
-			r.memory.MarkInProgress(p.name) // so that the health controller does not write the status before the result is written
+			r.Memory.MarkInProgress(p.name) // so that the health controller does not write the status before the result is written
 		}
 		if (!p.recorded() || judgedAsIgnored(status.Conditions)) && s.Announced != content {
 			s.Outdated, s.Announced = true, content
@@ -79,9 +79,13 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	if s.Announced == content && inventory.SameReferences(union, status.Resources) {
 		return nil
 	}
-	r.memory.MarkInProgress(p.name)
+	r.Memory.MarkInProgress(p.name)
 	next := status.DeepCopy()
-	next.Conditions = withVerdicts(r.Clock, next.Conditions, changedVerdicts(next.Conditions)...)
+	verdicts := changedVerdicts(next.Conditions)
+	if s.Suspension != nil {
+		verdicts[len(verdicts)-1].Codes = []corev1beta1.ErrorCode{codeSuspended}
+	}
+	next.Conditions = withVerdicts(r.Clock, next.Conditions, verdicts...)
 	next.Resources = union
 	err := r.writeStatus(ctx, p, next)
 	if err == nil {
@@ -152,6 +156,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	}
 	s.Watched = result.unwatched == 0
 	judgement, failure := judge(p.name.Namespace, s.Objects, s.Content.Faults, result)
+	judgement = suspended(judgement, s.Suspension, len(s.Content.Faults) > 0 && isSuspended(p.mr.Status.Conditions))
 	r.Events.concluded(p, judgement, failure, result)
 	whole := failure == nil
 	r.Metrics.updateObjects(p.name, counts{
@@ -159,7 +164,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 		claimed: result.claimed, unwatched: result.unwatched,
 	})
 	if s.Settled && whole && p.recorded() && hasVerdict(p.mr.Status.Conditions, judgement) {
-		if err := r.recordOnlyClusterID(ctx, p); err != nil {
+		if err := errors.Join(r.recordOnlyClusterID(ctx, p), r.takeConfirmation(ctx, p)); err != nil {
 			return ctrl.Result{}, err
 		}
 		r.requestJudgement(p, false)
@@ -179,15 +184,15 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	s.Outdated, s.PostponedSince, s.Pruned = false, time.Time{}, false
 	if whole {
 		s.MarkListed(referencesDigest(p.mr.Status.Resources))
-		r.memory.Subscribe(p.name, subscribedKeys(s.Content.Items, p.mr.Status.Resources))
+		r.Memory.Subscribe(p.name, subscribedKeys(s.Content.Items, p.mr.Status.Resources))
 		r.requestJudgement(p, true)
-		if err := r.recordOnlyClusterID(ctx, p); err != nil {
+		if err := errors.Join(r.recordOnlyClusterID(ctx, p), r.takeConfirmation(ctx, p)); err != nil {
 			return ctrl.Result{}, err
 		}
 		markInSync(s, p.mr.ResourceVersion, result)
 	}
-	if failure != nil {
-		return ctrl.Result{}, failure
+	if failure != nil { // pruning is complete nevertheless
+		return ctrl.Result{}, errors.Join(failure, r.takeConfirmation(ctx, p))
 	}
 	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, nil
 }
@@ -199,6 +204,9 @@ func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, resu
 ) {
 	s := p.set
 	status = p.mr.Status.DeepCopy()
+	if whole && s.Suspension == nil && len(s.Content.Faults) == 0 {
+		status.Conditions = resumed(status.Conditions)
+	}
 	status.Conditions = withVerdicts(r.Clock, status.Conditions, judgement)
 	listReferences(s, status, whole)
 	judged := false
@@ -244,7 +252,7 @@ func (r *Reconciler) pauseOfResult(p *pass) time.Duration {
 // requestJudgement requests that the health controller judges the set, if the set has changed since the last request or if something was
 // written.
 func (r *Reconciler) requestJudgement(p *pass, wrote bool) {
-	if r.memory.MarkConcluded(p.name) || wrote {
+	if r.Memory.MarkConcluded(p.name) || wrote {
 		r.Concluded(p.name)
 	}
 }
@@ -269,7 +277,11 @@ func (r *Reconciler) reportPending(ctx context.Context, p *pass, result prune.Re
 	if since < pendingGrace && !failed {
 		return ctrl.Result{RequeueAfter: pendingGrace - since}, nil
 	}
-	prune.AddEvents(ctx, r.TargetLive, open, r.Clock.Now())
+	live, err := r.TargetAs(p.user)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	prune.AddEvents(ctx, live, open, r.Clock.Now())
 	wait := min(max(result.NextCheck.Sub(r.Clock.Now()), settlePause), r.DeletionPoll)
 	known := corev1beta1.GetCondition(p.mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	facts := prune.Facts(open)

@@ -73,15 +73,19 @@ type Released struct {
 // Settings returns the options for the merges of a set that are the same for all of its objects. ManagedBy is the value of the managed-by
 // label.
 func Settings(mr *resourcesv1alpha1.ManagedResource, origin, managedBy string) merge.Options {
+	ignored, _ := merge.ParseIgnored(mr.Annotations) // a set with a malformed annotation is not applied
 	return merge.Options{
-		Origin: origin, InjectLabels: merge.InjectedLabels(mr.Spec.InjectLabels, managedBy),
+		Ignored: ignored, Origin: origin, InjectLabels: merge.InjectedLabels(mr.Spec.InjectLabels, managedBy),
 		ForceLabels: ptr.Deref(mr.Spec.ForceOverwriteLabels, false), ForceAnnotations: ptr.Deref(mr.Spec.ForceOverwriteAnnotations, false),
 	}
 }
 
+// IsMadeWith reports whether the content was decoded with these settings.
+func (c *Content) IsMadeWith(settings merge.Options) bool { return c.settings == hashOf(settings) }
+
 func hashOf(settings merge.Options) uint64 {
 	text := fmt.Sprintf("%q %q %t %t", settings.InjectLabels, settings.Origin, settings.ForceLabels, settings.ForceAnnotations)
-	return xxhash.Sum64String(text)
+	return xxhash.Sum64String(text + settings.Ignored.String())
 }
 
 func itemHash(raw digest, settings uint64) uint64 {

@@ -19,11 +19,18 @@ import (
 type Reader struct {
 	// Secrets reads live from the API server, because a watch may be behind, and receives only metadata.
 	Secrets client.Reader
-	// Tracker returns the versions that the watch has shown. It is nil in the diff subcommand, in which no watch runs.
-	Tracker *secretversions.Tracker
-	Target  *apply.Target
+	// Versions are the versions that the watch has shown.
+	Versions Versions
+	Target   *apply.Target
 	// MaxDecompressedBytes is the limit for the sum of the sizes of the decompressed data values of a set.
 	MaxDecompressedBytes int64
+}
+
+// Versions returns the versions of Secrets that a watch has shown. A secretversions.Tracker and secretversions.NoWatch implement it.
+type Versions interface {
+	Lookup(secret types.NamespacedName) (secretversions.Version, secretversions.Knowledge)
+	// Restores returns how many restores of the source from a backup the watch has detected.
+	Restores(secret types.NamespacedName) int
 }
 
 // Version is the version of a Secret that was read.
@@ -39,17 +46,9 @@ type Version struct {
 func (r *Reader) IsCurrent(mr *resourcesv1alpha1.ManagedResource, versions []Version) bool {
 	return len(versions) == len(mr.Spec.SecretRefs) && !slices.ContainsFunc(versions, func(read Version) bool {
 		secret := types.NamespacedName{Namespace: mr.Namespace, Name: read.name}
-		watched, knowledge := r.Tracker.Lookup(secret)
-		return !read.current(watched, knowledge, r.restores(secret))
+		watched, knowledge := r.Versions.Lookup(secret)
+		return !read.current(watched, knowledge, r.Versions.Restores(secret))
 	})
-}
-
-// restores returns how many restores of the source from a backup the watch has detected.
-func (r *Reader) restores(secret types.NamespacedName) int {
-	if r.Tracker == nil {
-		return 0
-	}
-	return r.Tracker.Restores(secret)
 }
 
 // current reports whether the watch has shown no later change of a Secret than the version that was read. The watch may be behind, so an
@@ -77,7 +76,7 @@ func (r *Reader) readSecrets(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 	versions := make([]Version, 0, len(mr.Spec.SecretRefs))
 	for _, ref := range mr.Spec.SecretRefs {
 		secret, name := &corev1.Secret{}, types.NamespacedName{Namespace: mr.Namespace, Name: ref.Name}
-		restores := r.restores(name) // before the Secret is read
+		restores := r.Versions.Restores(name) // before the Secret is read
 		if err := r.Secrets.Get(ctx, name, secret); err != nil {
 			return nil, nil, fmt.Errorf("could not read secret '%s/%s': %w", mr.Namespace, ref.Name, err)
 		}

@@ -172,7 +172,7 @@ func planSets(ctx context.Context, program process.Program, f *flags, sets *inpu
 }
 
 // planSet computes the plan of one set of the file.
-func planSet(ctx context.Context, planner *applier.Reconciler, source client.Reader, sets *input,
+func planSet(ctx context.Context, planner *applier.Planner, source client.Reader, sets *input,
 	mr *resourcesv1alpha1.ManagedResource,
 ) (*plan.Plan, error) {
 	live, remark, err := lookUp(ctx, source, mr)

@@ -1,20 +1,61 @@
 package documented_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/config"
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
 // setExamples are the examples for annotations of ManagedResources.
 func setExamples() map[string]example {
 	return map[string]example{
 		"ignored-set": ignoredSet(), "operation": operation(), "plan": planned(), "plan-values": plannedWithValues(),
-		"kstatus": kstatus(),
+		"kstatus": kstatus(), "service-account": serviceAccount(), "confirm-deletion": confirmDeletion(), "approved": approved(),
+		"drift": reportedDrift(), "ignore-fields": ignoredFields(), "depends-on": dependency(),
 	}
+}
+
+func serviceAccount() example {
+	configure := func(cfg *config.ResourceManagerConfiguration) {
+		cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{Lockdown: ptr.To(true)}
+	}
+	before := func(s *scene) {
+		for _, c := range []client.Client{s.Source, s.Target} {
+			s.GrantTo(c, "managedresource-controller", "espalier-managedresource-controller-impersonate",
+				authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
+		}
+	}
+	return example{configure: configure, before: before, claims: map[string]func(s *scene){
+		"As long as there is no ServiceAccount carpenter: ResourcesApplied is False with the reason ApplyFailed, and nothing is written.": func(
+			s *scene,
+		) {
+			s.apply()
+			s.awaitApplied("False/ApplyFailed")
+			s.Expect(s.LiveConfigMap("drawer")).To(BeNil())
+		},
+		"If carpenter may read the Secret and write ConfigMaps, the set is applied.": func(s *scene) {
+			s.Account("carpenter")
+			s.Reconciled("service-account") // its rights may have come after the first attempt
+			s.awaitApplied(applied)
+			s.awaitValue("drawer", "content", "pencils")
+		},
+		"Write shop/carpenter: ApplyFailed, and the ConfigMap stays as it is.": func(s *scene) {
+			s.apply("service-account: carpenter", "service-account: shop/carpenter")
+			s.awaitApplied("False/ApplyFailed")
+			s.awaitValue("drawer", "content", "pencils")
+		},
+	}}
 }
 
 func ignoredSet() example {
@@ -228,6 +269,147 @@ func kstatus() example {
 			s.apply(`kstatus: "true"`, `kstatus: "yes"`)
 			fine(s)
 			s.remove() // the kind is removed too
+		},
+	}}
+}
+
+func confirmDeletion() example {
+	const claim = "v1/PersistentVolumeClaim"
+	write := func(s *scene, value string) {
+		s.SecretData(s.set, map[string][]byte{"objects.yaml": []byte(value)})
+	}
+	limit := func(cfg *config.ResourceManagerConfiguration) {
+		cfg.Espalier.ManagedResource.DeletionLimit = &config.EspalierDeletionLimit{
+			ProtectedKinds: &[]string{"PersistentVolumeClaim"}, Objects: new(10), Percent: new(50), NamespacesAndDefinitions: new(3),
+		}
+	}
+	return example{oneCluster: true, configure: limit, claims: map[string]func(s *scene){
+		"Both objects are applied. The annotation does not name a deletion, so it confirms nothing.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			s.Expect(s.managed()).To(ConsistOf("ConfigMap/settings", "PersistentVolumeClaim/data"))
+		},
+		"Remove the document of the claim: the claim stays, and ResourcesApplied is False with the reason PruningSuspended.": func(s *scene) {
+			write(s, s.ConfigMap("settings", ""))
+			s.awaitApplied("False/PruningSuspended")
+			s.Expect(s.Live(claim, "data").GetDeletionTimestamp()).To(BeNil())
+		},
+		"Write the document again: the suspension ends.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+		},
+		"Remove both documents, and write the value that the message shows into the annotation: both objects are deleted, and the " +
+			"controller removes the annotation.": func(s *scene) {
+			write(s, "# nothing")
+			s.awaitApplied("False/PruningSuspended")
+			_, rest, _ := strings.Cut(s.message(), "espalier.dev/confirm-deletion: \"")
+			value, _, found := strings.Cut(rest, "\"")
+			s.Expect(found).To(BeTrue(), s.message())
+			s.annotate(fmt.Sprintf(`{"espalier.dev/confirm-deletion":%q}`, value))
+			s.AwaitAbsent(claim, "data")
+			s.AwaitAbsent(configMap, "settings")
+			s.soon(func() map[string]string { return s.Get(s.set).Annotations }).ShouldNot(HaveKey("espalier.dev/confirm-deletion"))
+		},
+	}}
+}
+
+func approved() example {
+	checksum := func(s *scene) string {
+		content := struct{ SecretsDataChecksum string }{}
+		s.Await(configMap, "approved-plan", func(g Gomega, live *unstructured.Unstructured) {
+			text, _ := Field(live, "data", "plan.json").(string)
+			g.Expect(json.Unmarshal([]byte(text), &content)).To(Succeed())
+		})
+		return content.SecretsDataChecksum
+	}
+	return example{oneCluster: true, claims: map[string]func(s *scene){
+		"The ConfigMap is not created. The plan is in ConfigMap approved-plan, and secretsDataChecksum in its plan.json is " +
+			"the checksum.": func(s *scene) {
+			s.apply()
+			s.Expect(checksum(s)).NotTo(BeEmpty())
+			s.Expect(s.LiveConfigMap("settings")).To(BeNil())
+		},
+		"Write the checksum into the annotation: the ConfigMap is created, and the plan is removed.": func(s *scene) {
+			s.annotate(`{"espalier.dev/approved":"` + checksum(s) + `"}`)
+			s.awaitValue("settings", "text", "reviewed")
+			s.AwaitAbsent(configMap, "approved-plan")
+		},
+		"Write another text: it stays a plan, and drift is not repaired until the text is approved or taken back.": func(s *scene) {
+			former := *s.awaitApplied(applied).Status.SecretsDataChecksum
+			s.apply("text: reviewed", "text: unseen", "approved: none", "approved: "+former)
+			s.Expect(checksum(s)).NotTo(Equal(former))
+			s.Edit("settings", `{"data":{"text":"by hand"}}`)
+			s.Fence()
+			s.awaitValue("settings", "text", "by hand")
+			s.apply("approved: none", "approved: "+former)
+			s.awaitValue("settings", "text", "reviewed")
+		},
+	}}
+}
+
+func reportedDrift() example {
+	return example{claims: map[string]func(s *scene){
+		"Change the ConfigMap by hand: the change stays. An Event DriftReported and the message of ResourcesApplied name the ConfigMap and the " +
+			"field manager.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			s.Edit("settings", `{"data":{"text":"by hand"}}`)
+			s.soon(s.message).Should(ContainSubstring(s.Namespace + `/settings (changed by "kubectl-edit")`))
+			s.soon(func() []string { return s.Events(s.set) }).Should(ContainElement(HavePrefix("DriftReported: v1 ConfigMap")))
+			s.awaitValue("settings", "text", "by hand")
+		},
+		"Write another text into the manifest: it is applied.": func(s *scene) {
+			s.apply("from the manifest", "another text")
+			s.awaitValue("settings", "text", "another text")
+		},
+		"Change the ConfigMap by hand, and take the annotation away: the ConfigMap is as the manifest says.": func(s *scene) {
+			s.Edit("settings", `{"data":{"text":"by hand"}}`)
+			s.soon(s.message).Should(ContainSubstring("settings (changed by"))
+			s.annotate(`{"espalier.dev/drift":null}`)
+			s.awaitValue("settings", "text", "another text")
+		},
+	}}
+}
+
+func ignoredFields() example {
+	return example{claims: map[string]func(s *scene){
+		"Change both keys by hand: text is repaired, and size stays.": func(s *scene) {
+			s.apply()
+			s.awaitApplied(applied)
+			s.Edit("settings", `{"data":{"text":"by hand","size":"by hand"}}`)
+			s.awaitValue("settings", "text", "from the manifest")
+			s.awaitValue("settings", "size", "by hand")
+		},
+		"Write - pointers: [data/size] instead: ResourcesApplied is False with the reason ApplyFailed.": func(s *scene) {
+			s.apply("[/data/size]", "[data/size]")
+			s.awaitApplied(applyFailed)
+		},
+		"Take the annotation away: size is as the manifest says.": func(s *scene) {
+			s.annotate(`{"espalier.dev/ignore-fields":null}`)
+			s.awaitValue("settings", "size", "from the manifest")
+		},
+	}}
+}
+
+func dependency() example {
+	return example{claims: map[string]func(s *scene){
+		"As long as there is no ManagedResource database: the ConfigMap is not created, and ResourcesApplied is Progressing with the reason " +
+			"DependenciesPending.": func(s *scene) {
+			s.apply()
+			s.awaitApplied("Progressing/DependenciesPending")
+			s.Fence()
+			s.Expect(s.LiveConfigMap("web")).To(BeNil())
+		},
+		"Create database: when it is applied and healthy, the ConfigMap is created.": func(s *scene) {
+			s.Set("database", s.ConfigMap("database", "1"))
+			s.awaitApplied(applied)
+			s.Expect(s.LiveConfigMap("web")).NotTo(BeNil())
+		},
+		"Delete database: the ConfigMap stays, and is repaired.": func(s *scene) {
+			s.Delete("database")
+			s.AwaitGone("database")
+			s.Edit("web", `{"data":{"key":"by hand"}}`)
+			s.Await(configMap, "web", func(g Gomega, live *unstructured.Unstructured) { g.Expect(Field(live, "data")).To(BeNil()) })
 		},
 	}}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,12 +58,31 @@ func (c change) manager() string {
 	return fields.Attribute(c.live.GetManagedFields(), c.live.Object, changed)
 }
 
+// changesObject reports whether a request changes the object, according to the answer to its dry run. If whole is true, it compares the
+// whole object: the paths in changed do not show fields that another program wrote under the name of this controller.
+func (c change) changesObject(whole bool) bool {
+	answer, isWhole := c.answer.(*unstructured.Unstructured)
+	if !isWhole {
+		return false
+	}
+	if !whole {
+		return len(fields.Differing(c.changed, c.live.Object, answer.Object)) > 0
+	}
+	before, after := c.live.DeepCopy(), answer.DeepCopy()
+	for _, each := range []*unstructured.Unstructured{before, after} { // the API server sets these fields
+		each.SetManagedFields(nil)
+		each.SetResourceVersion("")
+		each.SetGeneration(0)
+	}
+	return !equality.Semantic.DeepEqual(before.Object, after.Object)
+}
+
 // write creates the object if the task says that it is missing. Otherwise, or if the object exists nevertheless, write reads it and changes
 // the fields that differ. If another client wrote the object in between, write tries again.
 func (e *Engine) write(ctx context.Context, o order) change {
 	if o.Action == Create && !o.isOwned() {
 		if c := o.create(ctx); !apierrors.IsAlreadyExists(c.err) {
-			return c
+			return e.concealed(ctx, o, c)
 		}
 	}
 	var c change
@@ -71,6 +91,18 @@ func (e *Engine) write(ctx context.Context, o order) change {
 		if !apierrors.IsConflict(c.err) && !apierrors.IsAlreadyExists(c.err) {
 			break
 		}
+	}
+	return c
+}
+
+// concealed returns the change after an attempt to create an object. A user who may neither create nor read the object gets the same error
+// whether the object exists or not: the error of a read. Without it, the user would learn from the error what a watch has shown.
+func (e *Engine) concealed(ctx context.Context, o order, c change) change {
+	if !e.Target.IsImpersonated() || !apierrors.IsForbidden(c.err) {
+		return c
+	}
+	if _, err := e.Target.Get(ctx, o.resource, o.manifest.GetNamespace(), o.Key.Name); apierrors.IsForbidden(err) {
+		return change{readErr: err}
 	}
 	return c
 }

@@ -69,6 +69,8 @@ type Knowledge struct {
 	Claimant string
 	// Unapplied are the fields of the manifest that a merge deliberately did not apply to the object.
 	Unapplied []string
+	// Drift says how the object differs from its manifest if the difference is not repaired (Executor.ReportDrift), "" if it does not differ.
+	Drift string
 	// Backoff determines the pauses between repairs of the object; nil until the first repair.
 	Backoff *repair.Backoff
 }

@@ -37,6 +37,8 @@ type Executor struct {
 	Now time.Time
 	// AllFieldsApplied is true if the status shows that no object kept a field that differs from its manifest.
 	AllFieldsApplied bool
+	// ReportDrift is true if changes by other clients are reported and not reverted.
+	ReportDrift bool
 	// Recreate is called before an object that another client deleted is created again, so that the health controller learns of the deletion
 	// before it can judge the new object as healthy. The function that Recreate returns is called after the request, and its argument says
 	// whether the object was created.
@@ -89,7 +91,7 @@ func (e *Executor) apply(ctx context.Context, t Task) Outcome {
 		out.Err = err
 		return out
 	}
-	if t.Yields && e.Owner.Claim(ctx, e.Sets, t.Key, t.Seen.Origin) == ownership.Claimed {
+	if t.Yields && e.mayShowOrigin(t) && e.Owner.Claim(ctx, e.Sets, t.Key, t.Seen.Origin) == ownership.Claimed {
 		return yielded(out, t.Seen.Origin)
 	}
 	o, err := e.order(ctx, t, resource)
@@ -102,10 +104,52 @@ func (e *Executor) apply(ctx context.Context, t Task) Outcome {
 		return out
 	}
 	o.writer = e.Target
-	if o.restores() {
+	reports := o.restores() && e.ReportDrift
+	if reports {
+		o.writer = apply.DryRun{Target: e.Target}
+	} else if o.restores() {
 		o.recreate = e.Recreate
 	}
-	return e.outcome(ctx, o, e.write(ctx, o), out)
+	c := e.write(ctx, o)
+	if reports && c.sent != nil {
+		return e.drift(o, c, out)
+	}
+	return e.outcome(ctx, o, c, out)
+}
+
+// DriftDeleted is the value of Knowledge.Drift for an object that another client has deleted.
+const DriftDeleted = "deleted"
+
+// drift returns the outcome of a task whose object differs from its manifest, and must not be repaired. The change contains the answer to a
+// dry run.
+func (e *Executor) drift(o order, c change, out Outcome) Outcome {
+	mark := o.Known.Mark
+	switch {
+	case c.err != nil:
+		out.Err = fmt.Errorf("error during apply of object %q: %w", status.Describe(o.Kind, o.Key.Namespace, o.Key.Name), c.err)
+	case c.live == nil:
+		out.Known = Knowledge{Hash: o.Hash, Confirmed: true, CheckedAt: e.Now, Backoff: out.Known.Backoff, Drift: DriftDeleted}
+		out.Effect = Drifted
+	default:
+		e.confirm(o, &out, observe.Condense(c.live).Fingerprint, fields.OwnWritesOf(c.live.GetManagedFields()), o.unapplied(c.live))
+		if overwritten := e.isOverwritten(o, c.live); c.changesObject(overwritten) {
+			out.Effect, out.Manager, out.Known.Drift = Drifted, c.manager(), "changed"
+			out.Known.Mark = mark // so that a write under the name of this controller remains known until it is reverted
+			if out.Manager == "" && overwritten {
+				out.Manager = fields.Manager
+			}
+		}
+	}
+	if out.Manager != "" {
+		out.Known.Drift = fmt.Sprintf("changed by %q", out.Manager)
+	}
+	return out
+}
+
+// mayShowOrigin reports whether the user of the set may learn the origin of the object that a watch shows: a request of this user must have
+// read it, unless the user is the controller.
+func (e *Engine) mayShowOrigin(t Task) bool {
+	return !e.Target.IsImpersonated() || t.Known.Claimant == t.Seen.Origin
 }
 
 // restores reports whether the creation of the object repairs its deletion by another client.
@@ -157,6 +201,8 @@ const (
 	Updated
 	// Repaired means that another client had changed or deleted the object, and the task reverted that.
 	Repaired
+	// Drifted means that another client had changed or deleted the object, and the task did not revert that.
+	Drifted
 )
 
 // Outcome is the result of a task.

@@ -153,7 +153,8 @@ func newAlone(t *testing.T) *alone {
 		OnChange: func(schema.GroupKind, string, string) {}, Clock: clock.RealClock{}, Log: logr.Discard(),
 	})
 	a.reconciler = &health.Reconciler{
-		Source: a.Source, Target: target, TargetLive: a.Target, Watcher: watcher, Pods: pods, Whole: whole, Ledger: a.ledger, Verdicts: verdicts,
+		Source: a.Source, Target: target, TargetAs: func(string) (client.Reader, error) { return a.Target, nil },
+		Watcher: watcher, Pods: pods, Whole: whole, Ledger: a.ledger, Verdicts: verdicts,
 		Latency: health.NewMetrics(prometheus.NewRegistry(), a.Source, a.ledger.Responsible), Clock: a.clock,
 		Config: config.HealthController{SyncPeriod: &metav1.Duration{Duration: time.Minute}},
 		Own:    config.EspalierManagedResource{Kstatus: ptr.To(false)},

@@ -1,9 +1,6 @@
 package health
 
 import (
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -11,14 +8,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 )
 
-// due reports whether a set can be judged: it is neither ignored nor deleted, and its condition ResourcesApplied is neither False nor
-// Progressing.
+// due reports whether a set can be judged: it is neither ignored nor deleted, and its condition ResourcesApplied is neither Progressing nor
+// False. It may be False for the only reason that pruning is suspended: then all objects are applied.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false
 	}
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
-	return applied != nil && applied.Status != corev1beta1.ConditionProgressing && applied.Status != corev1beta1.ConditionFalse
+	return applied != nil && applied.Status != corev1beta1.ConditionProgressing &&
+		(applied.Status != corev1beta1.ConditionFalse || applied.Reason == resourcesv1alpha1.ConditionPruningSuspended)
 }
 
 // mayDiffer reports whether an update of a set may change its health. The watches of its objects report changes of the objects.
@@ -31,11 +29,8 @@ func mayDiffer(before, after *resourcesv1alpha1.ManagedResource) bool {
 
 // overwritten reports whether an update changed the conditions that this controller writes.
 func overwritten(before, after *resourcesv1alpha1.ManagedResource) bool {
-	return slices.ContainsFunc([]corev1beta1.ConditionType{resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing},
-		func(kind corev1beta1.ConditionType) bool {
-			return !equality.Semantic.DeepEqual(corev1beta1.GetCondition(before.Status.Conditions, kind),
-				corev1beta1.GetCondition(after.Status.Conditions, kind))
-		})
+	return corev1beta1.ConditionsDiffer(before.Status.Conditions, after.Status.Conditions,
+		resourcesv1alpha1.ResourcesHealthy, resourcesv1alpha1.ResourcesProgressing)
 }
 
 func appliedStatus(mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionStatus {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,7 +42,9 @@ type examination struct {
 	*Reconciler
 	kstatus bool
 	// live is true if the check must read live instead of waiting any longer for watches that are behind.
-	live  bool
+	live bool
+	// user is the user with whose rights objects are read, "" for the controller.
+	user  string
 	found *findings
 }
 
@@ -51,21 +54,67 @@ const readers = 16
 // examine judges every object in the status of a set, with data from the watches or from live reads.
 func (r *Reconciler) examine(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (*findings, error) {
 	each, reads := r.known(mr, r.Verdicts.waitedEnough(name, r.Clock.Now()))
+	if err := readAll(ctx, reads); err != nil {
+		return nil, err
+	}
+	user := r.Identity.User(mr)
+	found := combine(each)
+	if user != "" && !found.pending && r.tellsMore(mr, found) {
+		if err := readAll(ctx, r.concealing(user, mr, each)); err != nil {
+			return nil, err
+		}
+		found = combine(each)
+	}
+	if !found.pending && found.explainable() {
+		events, err := r.TargetAs(user)
+		if err != nil {
+			return nil, err
+		}
+		first := &found.faults[0]
+		// New Events cause no reconciliation: they appear in the next period.
+		first.Events = rules.EventsBlock(ServiceWarnings(ctx, events, first.Namespace, first.Name), r.Clock.Now())
+	}
+	return found, nil
+}
+
+func readAll(ctx context.Context, reads []func(context.Context) error) error {
 	reading, bounded := errgroup.WithContext(ctx)
 	reading.SetLimit(readers)
 	for _, read := range reads {
 		reading.Go(func() error { return read(bounded) })
 	}
-	if err := reading.Wait(); err != nil {
-		return nil, err
+	return reading.Wait()
+}
+
+// tellsMore reports whether findings would add texts about objects to the conditions.
+func (r *Reconciler) tellsMore(mr *resourcesv1alpha1.ManagedResource, found *findings) bool {
+	return len(found.faults)+len(found.rolling) > 0 &&
+		!equality.Semantic.DeepEqual(conditions(r.Clock, mr.Status.Conditions, found), mr.Status.Conditions)
+}
+
+// concealing returns a read for each object with a fault or a rollout. If the user may not read the object, the read replaces the findings
+// from the watch, which has the rights of the controller, by the answer of the API server.
+func (r *Reconciler) concealing(user string, mr *resourcesv1alpha1.ManagedResource, each []findings) []func(context.Context) error {
+	var reads []func(context.Context) error
+	for i, ref := range mr.Status.Resources {
+		if len(each[i].faults)+len(each[i].rolling) == 0 {
+			continue
+		}
+		reads = append(reads, func(ctx context.Context) error {
+			err := r.Target.As(user).InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) error {
+				_, err := r.Target.As(user).GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+				return err
+			})
+			switch {
+			case apierrors.IsForbidden(err):
+				each[i] = findings{faults: []rules.Fault{fault(ref, rules.CheckFailed, err.Error())}}
+			case err != nil && !apply.IsGone(err):
+				return fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
+			}
+			return nil
+		})
 	}
-	found := combine(each)
-	if !found.pending && found.explainable() {
-		first := &found.faults[0]
-		// New Events cause no reconciliation: they appear in the next period.
-		first.Events = rules.EventsBlock(ServiceWarnings(ctx, r.TargetLive, first.Namespace, first.Name), r.Clock.Now())
-	}
-	return found, nil
+	return reads
 }
 
 // known judges every object in the status of a set with data from the watches. It also returns the reads that are still needed: each read
@@ -74,7 +123,7 @@ func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (ea
 	kstatus := Kstatus(mr, *r.Own.Kstatus)
 	each = make([]findings, len(mr.Status.Resources))
 	for i, ref := range mr.Status.Resources {
-		e := examination{Reconciler: r, kstatus: kstatus, live: live, found: &each[i]}
+		e := examination{Reconciler: r, kstatus: kstatus, live: live, user: r.Identity.User(mr), found: &each[i]}
 		if read := e.object(ref); read != nil {
 			reads = append(reads, read)
 		}
@@ -134,7 +183,7 @@ func (e *examination) judged(kind schema.GroupVersionKind) bool {
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
 	var served apply.Resource
 	var live *unstructured.Unstructured
-	err := e.Target.InServedVersion(kind, func(resource apply.Resource) (err error) {
+	err := e.Target.As(e.user).InServedVersion(kind, func(resource apply.Resource) (err error) {
 		served = resource
 		live, err = e.get(ctx, kind, resource, ref)
 		return err
@@ -152,6 +201,9 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 		}
 		e.found.faults = append(e.found.faults, fault(ref, rules.Missing, detail))
 		return nil
+	case e.user != "" && apierrors.IsForbidden(err):
+		e.found.faults = append(e.found.faults, fault(ref, rules.CheckFailed, err.Error()))
+		return nil
 	case err != nil:
 		return fmt.Errorf("read %s %s/%s: %w", kind.Kind, ref.Namespace, ref.Name, err)
 	case live == nil:
@@ -168,9 +220,9 @@ func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, res
 	ref resourcesv1alpha1.ObjectReference,
 ) (*unstructured.Unstructured, error) {
 	if e.judged(kind) {
-		return e.Target.Get(ctx, resource, ref.Namespace, ref.Name)
+		return e.Target.As(e.user).Get(ctx, resource, ref.Namespace, ref.Name)
 	}
-	_, err := e.Target.GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+	_, err := e.Target.As(e.user).GetMetadata(ctx, resource, ref.Namespace, ref.Name)
 	return nil, err
 }
 
@@ -240,7 +292,11 @@ func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description s
 // metadata of Pods; the whole Pods show which of them count, and evicted Pods do not.
 func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
-	err := e.TargetLive.List(ctx, pods, client.InNamespace(ref.Namespace), client.MatchingLabels(rollout.Selector))
+	reader, err := e.TargetAs(e.user)
+	if err != nil {
+		return err
+	}
+	err = reader.List(ctx, pods, client.InNamespace(ref.Namespace), client.MatchingLabels(rollout.Selector))
 	if apierrors.IsForbidden(err) {
 		return nil // a missing right must not delay the conditions
 	}

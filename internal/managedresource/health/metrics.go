@@ -9,7 +9,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/managedresource/plan"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -84,6 +84,6 @@ func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resources
 
 // held reports whether a set must not be applied for now: its annotations request only a plan, or the wait for a restore.
 func held(mr *resourcesv1alpha1.ManagedResource) bool {
-	only, _ := plan.Asked(mr)
+	only, _ := merge.AsksForPlan(mr.Annotations)
 	return only || mr.Annotations[resourcesv1alpha1.GardenerOperation] == resourcesv1alpha1.OperationWaitForState
 }

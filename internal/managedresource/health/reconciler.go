@@ -36,6 +36,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/config"
 	rules "github.com/espalier-dev/espalier/internal/health"
+	"github.com/espalier-dev/espalier/internal/managedresource/identity"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -69,15 +70,16 @@ type Reconciler struct {
 	// Source reads ManagedResources from a cache, and writes their status.
 	Source client.Client
 	Target *apply.Target
-	// TargetLive reads Events and Pods, which are in no cache.
-	TargetLive client.Reader
-	Watcher    *observe.Watcher
-	Pods       *observe.Pods
-	Whole      *observe.WholeObjects
-	Ledger     Ledger
-	Verdicts   *Verdicts
-	Latency    prometheus.Histogram
-	Clock      clock.WithTicker
+	// TargetAs reads Events and Pods, which are in no cache, with the rights of a user. Identity chooses the user of a set.
+	TargetAs func(user string) (client.Reader, error)
+	Identity identity.Rules
+	Watcher  *observe.Watcher
+	Pods     *observe.Pods
+	Whole    *observe.WholeObjects
+	Ledger   Ledger
+	Verdicts *Verdicts
+	Latency  prometheus.Histogram
+	Clock    clock.WithTicker
 	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others. The check in each SyncPeriod
 	// costs no request unless the result depends on something that no watch covers.
 	Config config.HealthController
@@ -150,6 +152,9 @@ func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1al
 		return nil, false
 	case found.pending:
 		return nil, true
+	}
+	if r.Identity.User(mr) != "" && r.tellsMore(mr, found) {
+		return nil, false // reads must show that the user may know this
 	}
 	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
 }

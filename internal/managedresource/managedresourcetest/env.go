@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
@@ -42,6 +43,38 @@ type Env struct{ *binary.Env }
 // New prepares namespaces and rights, and starts the controller unless Stopped is set.
 func New(t *testing.T, options Options) *Env {
 	t.Helper()
+	return newEnv(t, options, func(e *Env) {
+		e.allow("espalier-managedresource-controller-target-builtin",
+			authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "delete"})
+	})
+}
+
+// NewImpersonating is New for a controller that applies every set as a ServiceAccount: it has the shipped role for that in the target, and
+// may use the ServiceAccounts of the env's namespace only.
+func NewImpersonating(t *testing.T, options Options) *Env {
+	t.Helper()
+	configure := options.Configure
+	options.Configure = func(cfg *config.ResourceManagerConfiguration) {
+		cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{Lockdown: ptr.To(true)}
+		if configure != nil {
+			configure(cfg)
+		}
+	}
+	return newEnv(t, options, func(e *Env) {
+		e.Expect(e.Target.Delete(e.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{
+			Name: e.Namespace + "-espalier-managedresource-controller-target-garbagecollector",
+		}})).To(Succeed())
+		for _, c := range []client.Client{e.Source, e.Target} {
+			e.GrantTo(c, account, "espalier-managedresource-controller-impersonate",
+				authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
+		}
+		e.allow("espalier-managedresource-controller-target-impersonation",
+			authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"})
+	})
+}
+
+func newEnv(t *testing.T, options Options, allow func(*Env)) *Env {
+	t.Helper()
 	start, configure := !options.Stopped, options.Configure
 	options.Stopped = true
 	options.Configure = func(cfg *config.ResourceManagerConfiguration) {
@@ -59,8 +92,7 @@ func New(t *testing.T, options Options) *Env {
 	if options.TwoClusters {
 		e.install(e.Target)
 	}
-	e.allow("espalier-managedresource-controller-target-builtin",
-		authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "delete"})
+	allow(e)
 	if start {
 		e.Start()
 	}
@@ -69,7 +101,8 @@ func New(t *testing.T, options Options) *Env {
 
 // install creates the CustomResourceDefinitions and the roles that are not generated.
 func (e *Env) install(c client.Client) {
-	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/*.yaml")
+	_, err := binary.Install(e.Ctx, c, "deploy/crds/*.yaml", "deploy/managedresource-controller/*.yaml",
+		"deploy/managedresource-controller/alternatives/*.yaml")
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Eventually(func() error { return c.List(e.Ctx, &resourcesv1alpha1.ManagedResourceList{}, client.Limit(1)) }).
 		WithTimeout(Patience).Should(Succeed())
@@ -281,6 +314,57 @@ func (e *Env) Grant(group string, resources ...string) {
 	e.allow(role.Name, authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"})
 }
 
+// GrantTo gives a ServiceAccount of the env's namespace a ClusterRole in that namespace, and waits until right, one of its permissions, is
+// in effect.
+func (e *Env) GrantTo(c client.Client, name, role string, right authorizationv1.ResourceAttributes) {
+	e.T.Helper()
+	err := c.Create(e.Ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name + "-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: name}},
+	})
+	e.Expect(client.IgnoreAlreadyExists(err)).To(Succeed()) // source and target may be one cluster
+	right.Namespace = e.Namespace
+	e.awaitRight(c, name, right)
+}
+
+// BareAccount creates a ServiceAccount without rights in the source.
+func (e *Env) BareAccount(name string) {
+	e.T.Helper()
+	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
+}
+
+// Account creates a ServiceAccount in the source that may do everything with ConfigMaps and read Secrets in the env's namespace, in source
+// and target.
+func (e *Env) Account(name string) {
+	e.T.Helper()
+	e.BareAccount(name)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-team"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+	}}
+	for _, c := range []client.Client{e.Source, e.Target} {
+		e.Expect(client.IgnoreAlreadyExists(c.Create(e.Ctx, role.DeepCopy()))).To(Succeed())
+		e.GrantTo(c, name, role.Name, authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: "delete"})
+	}
+}
+
+// Revoke takes the rights that Account has granted in the target, and waits until that is in effect.
+func (e *Env) Revoke(name string) {
+	e.T.Helper()
+	e.Expect(e.Target.Delete(e.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name + "-test-team"}})).
+		To(Succeed())
+	user := "system:serviceaccount:" + e.Namespace + ":" + name
+	right := &authorizationv1.ResourceAttributes{Namespace: e.Namespace, Resource: "configmaps", Verb: "delete"}
+	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, e.Target, user, right) }).WithTimeout(Patience).Should(BeFalse())
+}
+
+func (e *Env) awaitRight(c client.Client, name string, right authorizationv1.ResourceAttributes) {
+	e.T.Helper()
+	user := "system:serviceaccount:" + e.Namespace + ":" + name
+	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, c, user, &right) }).WithTimeout(Patience).Should(BeTrue())
+}
+
 // allow gives the controller a ClusterRole in the target, and waits until right, one of its permissions, is in effect: the authorizer of
 // the API server reads roles from its own watches.
 func (e *Env) allow(role string, right authorizationv1.ResourceAttributes) {
@@ -290,6 +374,5 @@ func (e *Env) allow(role string, right authorizationv1.ResourceAttributes) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: account}},
 	})).To(Succeed())
-	user := "system:serviceaccount:" + e.Namespace + ":" + account
-	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, e.Target, user, &right) }).WithTimeout(Patience).Should(BeTrue())
+	e.awaitRight(e.Target, account, right)
 }

@@ -96,17 +96,6 @@ func Generation(found *corev1.ConfigMap) int64 {
 	return content.ManagedResource.Generation
 }
 
-// Asked reports whether a set must be planned and not applied, and whether the value of the annotation is invalid. An invalid value
-// requests a plan, because the user wanted to see the plan first.
-func Asked(mr *resourcesv1alpha1.ManagedResource) (only, malformed bool) {
-	value, found := mr.Annotations[resourcesv1alpha1.Plan]
-	if !found {
-		return false, false
-	}
-	truth, err := strconv.ParseBool(value)
-	return truth || err != nil, err != nil
-}
-
 // ValuesAsked reports whether the published plan of a set shows values of objects other than Secrets. An invalid value does not request
 // them.
 func ValuesAsked(mr *resourcesv1alpha1.ManagedResource) bool {

@@ -92,18 +92,3 @@ func TestOnlyATrueAnnotationRequestsValues(t *testing.T) {
 		g.Expect(plan.ValuesAsked(mr)).To(Equal(want), "%q", value)
 	}
 }
-
-func TestAsked(t *testing.T) {
-	type asked struct{ only, malformed bool }
-	g := NewWithT(t)
-	only, malformed := plan.Asked(&resourcesv1alpha1.ManagedResource{})
-	g.Expect(asked{only, malformed}).To(Equal(asked{}))
-	for value, want := range map[string]asked{
-		"true": {only: true}, "1": {only: true}, "T": {only: true}, "false": {}, "0": {}, "F": {},
-		"yes": {only: true, malformed: true}, "": {only: true, malformed: true}, "truly": {only: true, malformed: true},
-	} {
-		mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"espalier.dev/plan": value}}}
-		only, malformed := plan.Asked(mr)
-		g.Expect(asked{only, malformed}).To(Equal(want), "%q", value)
-	}
-}

@@ -3,14 +3,22 @@ package prune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
@@ -81,6 +89,99 @@ func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	})
 	l.Gone, l.Stays, l.Deleted, l.Finalizers = found.gone, found.stays, !found.Deleted.IsZero(), found.finalizers
 	setUnknown(l, err)
+}
+
+// maxReason limits the length of the reason why the objects of a definition cannot be counted, in bytes.
+const maxReason = 512
+
+// UnusedDefinitions returns the CustomResourceDefinitions that have no objects. If ofOthers is true, objects of the set do not count. A
+// definition counts as used if its objects cannot be counted because a right is missing, or because they are not served: uncounted is the
+// first such reason. Other errors are temporary, and are returned.
+func (p *Pruner) UnusedDefinitions(
+	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, ofOthers bool,
+) (unused sets.Set[inventory.Key], uncounted string, err error) {
+	counts := func(inventory.Key, metav1.Object) bool { return true }
+	if ofOthers {
+		counts = p.isOfOthers()
+	}
+	unused = sets.New[inventory.Key]()
+	for _, ref := range refs {
+		if !isDefinition(ref) {
+			continue
+		}
+		used, err := p.isUsed(ctx, ref, counts)
+		switch {
+		case apply.IsGone(err), err == nil && !used:
+			unused.Insert(inventory.RefKey(ref))
+		case apierrors.IsForbidden(err), apply.IsUnserved(err), errors.Is(err, errNoVersion):
+			uncounted = cmp.Or(uncounted, excerpt.Ends(err.Error(), maxReason))
+		case err != nil:
+			return nil, "", fmt.Errorf("count the objects of CustomResourceDefinition %q: %w", ref.Name, err)
+		}
+	}
+	return unused, uncounted, nil
+}
+
+// isOfOthers returns a function that reports whether a live object does not belong to the set. Programs copy annotations to objects that
+// they create, so that an object belongs to the set only if the status of the set lists it, too.
+func (p *Pruner) isOfOthers() func(inventory.Key, metav1.Object) bool {
+	listed := desired.StatusByKey(p.Owner.Set.Status.Resources)
+	return func(key inventory.Key, live metav1.Object) bool {
+		_, isListed := listed[key]
+		return !isListed || !p.Owner.IsOwnOrigin(live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation])
+	}
+}
+
+// isUsed reports whether an object that counts has the kind that a CustomResourceDefinition defines.
+func (p *Pruner) isUsed(
+	ctx context.Context, ref resourcesv1alpha1.ObjectReference, counts func(inventory.Key, metav1.Object) bool,
+) (used bool, err error) {
+	err = p.Target.InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) error {
+		definition, failed := p.Target.Get(ctx, resource, "", ref.Name)
+		if failed != nil {
+			return failed // the caller only checks the type of the error
+		}
+		defined, failed := definedBy(definition)
+		if failed != nil {
+			return failed
+		}
+		used, err = p.Target.HasObject(ctx, defined, func(live metav1.Object) bool {
+			return counts(inventory.KeyOf(defined.Kind.Group, defined.Kind.Kind, live.GetNamespace(), live.GetName()), live)
+		})
+		return err
+	})
+	return used, err
+}
+
+// errNoVersion is the error about a CustomResourceDefinition whose objects cannot be counted.
+var errNoVersion = errors.New("no version is served, so that its objects cannot be counted")
+
+// definedBy returns the resource that a CustomResourceDefinition defines.
+func definedBy(live *unstructured.Unstructured) (apply.Resource, error) {
+	var definition struct {
+		Spec struct {
+			Group string `json:"group"`
+			Names struct {
+				Kind   string `json:"kind"`
+				Plural string `json:"plural"`
+			} `json:"names"`
+			Versions []struct {
+				Name   string `json:"name"`
+				Served bool   `json:"served"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, &definition); err != nil {
+		return apply.Resource{}, fmt.Errorf("read CustomResourceDefinition: %w", err)
+	}
+	spec := definition.Spec
+	for _, version := range spec.Versions {
+		if version.Served {
+			kind := schema.GroupVersionKind{Group: spec.Group, Version: version.Name, Kind: spec.Names.Kind}
+			return apply.Resource{Kind: kind, Resource: kind.GroupVersion().WithResource(spec.Names.Plural)}, nil
+		}
+	}
+	return apply.Resource{}, errNoVersion
 }
 
 // setUnknown evaluates an error: it records either that the object does not exist, or that its state is unknown.

@@ -71,12 +71,16 @@ func (p *Pruner) examine(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 	return found, err
 }
 
+func isData(ref resourcesv1alpha1.ObjectReference) bool {
+	return ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret")
+}
+
 // gather collects the facts for keepReason about an object that exists. It reads no other set if the object alone decides whether it is
 // kept.
 func (p *Pruner) gather(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) facts {
 	key := inventory.RefKey(ref)
 	f := facts{
-		Object: seen, isData: ref.APIVersion == "v1" && (ref.Kind == "ConfigMap" || ref.Kind == "Secret"),
+		Object: seen, isData: isData(ref),
 		garbageCollector: p.GarbageCollector, ownOrigin: p.Owner.Origin(), mayWrite: p.Owner.Refusal(key, resource) == nil,
 	}
 	if !f.keptByAnnotation() && !f.keptForGarbageCollector() {

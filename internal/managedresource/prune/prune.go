@@ -199,9 +199,10 @@ func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.Objec
 }
 
 // watch is the look that uses the watch. If the watch does not show the object, it reads the object, which may only have lost the
-// managed-by label.
+// managed-by label. A set with a ServiceAccount also reads an object with a foreign origin: the watch shows more than it may know.
 func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
-	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present {
+	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present &&
+		(!p.Target.IsImpersonated() || seen.Origin == p.Owner.Origin()) {
 		return &sighting{Object: seen}, nil
 	}
 	return p.read(ctx, ref, resource)

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// Withheld are obsolete objects, which the set no longer contains, that stay for now: each resembles a new object of the set, and it is not
-// certain that the API server accepts that new object.
+// Withheld contains the obsolete objects that are not deleted yet. The set no longer contains an obsolete object. It stays if a new object
+// of the set may take its place (see Resemble), and it is not certain that the API server accepts the new object.
 type Withheld struct {
 	// objects are the objects that stay, each with a new object that resembles it.
 	objects map[inventory.Key]plan.ID

@@ -143,6 +143,15 @@ func (t *Tracker) Lookup(secret types.NamespacedName) (Version, Knowledge) {
 // that was read from the Secret before the last restore may not exist in the restored cluster.
 func (t *Tracker) Restores(secret types.NamespacedName) int { return t.table(secret).restored() }
 
+// NoWatch stands for a Tracker in a process that watches no Secrets.
+type NoWatch struct{}
+
+// Lookup returns that nothing is known.
+func (NoWatch) Lookup(types.NamespacedName) (Version, Knowledge) { return Version{}, Unknown }
+
+// Restores returns 0.
+func (NoWatch) Restores(types.NamespacedName) int { return 0 }
+
 // Carries reports whether a Secret carries the finalizer, with or without users.
 func (t *Tracker) Carries(secret types.NamespacedName) bool { return t.table(secret).carries(secret) }
 

@@ -24,11 +24,40 @@ type Object struct {
 
 // Set is the memory of the controller about one ManagedResource. Only the worker that processes the set accesses it.
 type Set struct {
+	Shown
+	Leaving
+	Due
+	Plans
 	// Content is the desired state of the set. Objects are its items with the knowledge about them. Loaded is false if the Secrets must be
 	// read again.
 	Content *desired.Content
 	Objects []*Object
 	Loaded  bool
+	// Pruned is true if the apply whose result is postponed has deleted and released the objects that left the set.
+	Pruned bool
+	// InitialStatusTime is the time of the last write of the status before this process first read the set, by the clock of the API server. It
+	// is nil until the set is read.
+	InitialStatusTime *time.Time
+	// InSyncVersion is the resourceVersion of the set for which the last pass found every object in its desired state; "" if a pass must
+	// compare every object.
+	InSyncVersion string
+	// user is the user with whose rights the last pass read and wrote; nil before the first pass.
+	user *string
+	// Watched is true if watches covered every object in the last pass.
+	Watched bool
+	// Kstatus is true if objects of kinds without a health rule are judged by their status, and so watched whole.
+	Kstatus bool
+	// version is the resourceVersion of the last write of this process to the set: an older cached copy must not be used.
+	version string
+	// EndedUID is the UID of the set if the API server deleted the set when the controller removed its finalizer. A cache may still show
+	// the set for some time.
+	EndedUID types.UID
+	// LastFault is the fault that the last Event reported.
+	LastFault string
+}
+
+// Shown is the memory about the status of a set.
+type Shown struct {
 	// References are the objects to list in the status; nil after they were written there.
 	References []resourcesv1alpha1.ObjectReference
 	// Reported is the digest of the last written status.resources.
@@ -39,46 +68,45 @@ type Set struct {
 	// Outdated is true if the status shows the health of the previous content, and not of the content that is being applied.
 	Outdated bool
 	// PostponedSince is the time since which the write of the result of an apply is postponed, because the health of the set is about to
-	// change; zero if it is not postponed. Pruned is true if the apply whose result is postponed has deleted and released the objects that
-	// left the set.
+	// change; zero if it is not postponed.
 	PostponedSince time.Time
-	Pruned         bool
-	// InitialStatusTime is the time of the last write of the status before this process first read the set, by the clock of the API server. It
-	// is nil until the set is read.
-	InitialStatusTime *time.Time
 	// Settled is true if the status describes exactly the loaded content.
 	Settled bool
-	// InSyncVersion is the resourceVersion of the set for which the last pass found every object in its desired state; "" if a pass must
-	// compare every object.
-	InSyncVersion string
-	// Watched is true if watches covered every object in the last pass.
-	Watched bool
-	// Kstatus is true if objects of kinds without a health rule are judged by their status, and so watched whole.
-	Kstatus bool
-	// version is the resourceVersion of the last write of this process to the set: an older cached copy must not be used.
-	version string
-	// EndedUID is the UID of the set if the API server deleted the set when the controller removed its finalizer. A cache may still show
-	// the set for some time.
-	EndedUID   types.UID
+}
+
+// Leaving is the memory about objects that have left the set.
+type Leaving struct {
+	// NeverWritten are objects that Espalier never wrote, so that they must not be deleted.
+	NeverWritten sets.Set[inventory.Key]
+	// Deletion is the progress of the present deletion, nil if there is none.
+	Deletion *prune.Progress
+	// Withheld are objects that stay for now: see prune.Withheld.
+	Withheld prune.Withheld
+	// Braked is true if it is decided whether pruning is suspended. Suspension says why it is; nil if it is not.
+	Braked     bool
+	Suspension *prune.Suspension
+	// SuspendedAt is the time of that decision. The decision is made again after some time, because it also depends on objects of others.
+	SuspendedAt time.Time
+}
+
+// Due is the memory about periodic and requested work.
+type Due struct {
 	NextAudit  time.Time
 	NextUpdate time.Time
 	// AuditOwed is true if every object must be read. It is reset when Knowledge.Due of each object is set.
 	AuditOwed bool
 	// RerunOwed is true if Jobs that have finished and are gone must be created again.
 	RerunOwed bool
-	// NeverWritten are objects that have left the set and that Espalier never wrote, so that they must not be deleted. Deletion is the
-	// progress of the present deletion, nil if there is none.
-	NeverWritten sets.Set[inventory.Key]
-	Deletion     *prune.Progress
-	// Withheld are objects that have left the set and stay for now: see prune.Withheld.
-	Withheld prune.Withheld
-	// LastFault is the fault that the last Event reported.
-	LastFault string
-	// LastPlanFault is the last fault of a plan that an Event reported, NextPlan the earliest time for the next plan, and PlanFailures the
-	// number of consecutive plans that could not be published.
+}
+
+// Plans is the memory about the plans of a set.
+type Plans struct {
+	// LastPlanFault is the last fault that an Event reported.
 	LastPlanFault string
-	NextPlan      time.Time
-	PlanFailures  int
+	// NextPlan is the earliest time for the next plan.
+	NextPlan time.Time
+	// PlanFailures is the number of consecutive plans that could not be published.
+	PlanFailures int
 }
 
 // newSet returns the state of a set that was not read yet.
@@ -86,6 +114,19 @@ func newSet() *Set { return &Set{Content: &desired.Content{}} }
 
 // Invalidate makes the next apply read the content again and compare every object.
 func (s *Set) Invalidate() { s.Loaded, s.Settled, s.Watched = false, false, false }
+
+// ApplyAs records the user with whose rights the set is applied. If that is another user than before, the next apply compares every object:
+// the new user may lack rights, and must not see content that the former user read.
+func (s *Set) ApplyAs(user string) {
+	if s.user != nil && *s.user != user {
+		s.Invalidate()
+		s.AuditOwed = true
+		for _, each := range s.Objects {
+			each.Known.Claimant = ""
+		}
+	}
+	s.user = &user
+}
 
 // MarkListed records that the status lists exactly the objects of the content. Reported is the digest of that list.
 func (s *Set) MarkListed(reported uint64) {
@@ -113,7 +154,7 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	}
 	s.Content, s.References = decoded.Content, decoded.References
 	s.Loaded, s.Settled, s.Watched = true, false, false
-	s.NeverWritten, s.Deletion, s.Withheld, s.Pruned = neverWritten, nil, prune.Withheld{}, false
+	s.Leaving, s.Pruned = Leaving{NeverWritten: neverWritten}, false
 }
 
 // Unwritten lists objects that were announced in the status but never written, so that they need no deletion if the set drops them. The

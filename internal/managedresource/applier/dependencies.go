@@ -1,0 +1,237 @@
+package applier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	"github.com/espalier-dev/espalier/api/managedresources"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
+)
+
+// dependencyIndex is the name of the cache index that finds sets by the sets on which they depend.
+const dependencyIndex = "espalier.dev/depends-on"
+
+// maxDependencies is how many sets a set may depend on. maxSearched is how many sets the search for a cycle reads.
+const maxDependencies, maxSearched = 32, 1000
+
+// dependencies lists the sets that the annotation DependsOn of a set names, in that order. It fails if an item is no name of a set, or if
+// there are too many.
+func dependencies(mr *resourcesv1alpha1.ManagedResource) ([]types.NamespacedName, error) {
+	var names []types.NamespacedName
+	for item := range strings.SplitSeq(mr.Annotations[resourcesv1alpha1.DependsOn], ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		name := types.NamespacedName{Namespace: mr.Namespace, Name: item}
+		if namespace, rest, found := strings.Cut(item, "/"); found {
+			name = types.NamespacedName{Namespace: namespace, Name: rest}
+		}
+		if len(apivalidation.ValidateNamespaceName(name.Namespace, false))+len(apivalidation.NameIsDNSSubdomain(name.Name, false)) > 0 {
+			return nil, fmt.Errorf("annotation %s: %q is no ManagedResource, as in name or namespace/name",
+				resourcesv1alpha1.DependsOn, excerpt.Quoted(item))
+		}
+		if len(names) == maxDependencies {
+			return nil, fmt.Errorf("annotation %s: more than %d ManagedResources", resourcesv1alpha1.DependsOn, maxDependencies)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// dependenciesOf is like dependencies. It also fails if the set acts with the rights of a ServiceAccount and names a set of another
+// namespace: such a set must not learn about the sets of other teams.
+func (r *Planner) dependenciesOf(mr *resourcesv1alpha1.ManagedResource) ([]types.NamespacedName, error) {
+	names, err := dependencies(mr)
+	if err != nil || r.Identity.Name(mr) == "" {
+		return names, err
+	}
+	for _, name := range names {
+		if name.Namespace != mr.Namespace {
+			return nil, fmt.Errorf("annotation %s: %q is in another namespace, and this set acts with the rights of a ServiceAccount",
+				resourcesv1alpha1.DependsOn, name)
+		}
+	}
+	return names, nil
+}
+
+// dependencyKeys returns the keys of a set in the index.
+func dependencyKeys(object client.Object) []string {
+	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
+	if !ok {
+		return nil
+	}
+	names, _ := dependencies(mr) // a set with a malformed annotation is not applied
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		keys = append(keys, name.String())
+	}
+	return keys
+}
+
+// isReady reports whether sets that depend on a set can be applied: it is applied in its present generation, and healthy.
+func isReady(mr *resourcesv1alpha1.ManagedResource) bool {
+	return mr.DeletionTimestamp == nil && managedresources.CheckAppliedAndHealthy(mr) == nil
+}
+
+// unmetDependency returns why a set must not be applied yet, "" if it may be. It reads other sets from the cache. It says nothing about
+// sets of other namespaces, except that one of them is not ready.
+func (r *Planner) unmetDependency(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) string {
+	names, _ := r.dependenciesOf(mr) // a set with a malformed annotation is not applied
+	if cycle := r.dependencyCycle(ctx, mr); cycle != nil {
+		return "the ManagedResources depend on each other: " + strings.Join(status.Bounded(cycle), " -> ")
+	}
+	for _, name := range names {
+		other, err := r.dependency(ctx, mr.Namespace, name)
+		switch {
+		case apierrors.IsNotFound(err) && name.Namespace == mr.Namespace:
+			return fmt.Sprintf("waits for ManagedResource %q, which does not exist", name)
+		case err != nil, !isReady(other):
+			return fmt.Sprintf("waits for ManagedResource %q, which is not applied and healthy", name)
+		}
+	}
+	return ""
+}
+
+// dependency reads a set on which a set of the namespace from depends. It fails if the namespace of the set is not allowed. The caller must
+// not change the result, which is part of the cache.
+func (r *Planner) dependency(ctx context.Context, from string, name types.NamespacedName) (*resourcesv1alpha1.ManagedResource, error) {
+	if name.Namespace != from {
+		if refusal, err := r.namespaceRefusal(ctx, name.Namespace); err != nil || refusal != "" {
+			return nil, cmp.Or(err, errors.New(refusal))
+		}
+	}
+	found := &resourcesv1alpha1.ManagedResource{}
+	if err := r.Source.Get(ctx, name, found, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("read ManagedResource: %w", err)
+	}
+	return found, nil
+}
+
+// dependencyCycle returns the names of sets that depend on each other, beginning and ending with the given set; nil if there is no such
+// cycle. It reads each set once, and at most maxSearched sets: the sets of a longer cycle wait for each other, without this message.
+func (r *Planner) dependencyCycle(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) []string {
+	start := client.ObjectKeyFromObject(mr)
+	dependents := map[types.NamespacedName]types.NamespacedName{} // contains, for each set that was found, a set that depends on it
+	for queue := []types.NamespacedName{start}; len(queue) > 0; queue = queue[1:] {
+		current := mr
+		if queue[0] != start {
+			var err error
+			if current, err = r.dependency(ctx, mr.Namespace, queue[0]); err != nil {
+				continue
+			}
+		}
+		names, _ := r.dependenciesOf(current)
+		for _, name := range names {
+			if name == start {
+				return cycleThrough(start, queue[0], dependents)
+			}
+			if _, found := dependents[name]; !found && len(dependents) < maxSearched && ctx.Err() == nil {
+				dependents[name] = queue[0]
+				queue = append(queue, name)
+			}
+		}
+	}
+	return nil
+}
+
+// cycleThrough returns the names of the sets from start to last, and start again. Each dependent depends on the set that is its key.
+func cycleThrough(start, last types.NamespacedName, dependents map[types.NamespacedName]types.NamespacedName) []string {
+	cycle := []string{start.String()}
+	for name := last; name != start; name = dependents[name] {
+		cycle = append(cycle, name.String())
+	}
+	cycle = append(cycle, start.String())
+	slices.Reverse(cycle)
+	return cycle
+}
+
+// pendingDependency is unmetDependency for a set that has changes: nothing that runs waits.
+func (r *Planner) pendingDependency(ctx context.Context, p *pass) string {
+	if p.recorded() {
+		return ""
+	}
+	return r.unmetDependency(ctx, p.mr)
+}
+
+// awaitDependencies reports that a changed set is not applied yet. Its objects stay as they are. An event of the other sets causes the next
+// reconciliation.
+func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet string) (ctrl.Result, error) {
+	r.Memory.MarkInProgress(p.name)
+	p.set.Announced = ""
+	waiting := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDependenciesPending, unmet)
+	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, r.report(ctx, p, waiting)
+}
+
+// awaitDependents returns how long the deletion of a set waits for the deletion of sets that depend on it, and the name of one of them. It
+// returns zero if it does not wait. The wait is bounded, so that sets that depend on each other, or a set of another team, cannot block the
+// deletion.
+func (r *Reconciler) awaitDependents(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (wait time.Duration, dependent string) {
+	if mr.DeletionTimestamp == nil {
+		return 0, ""
+	}
+	wait = mr.DeletionTimestamp.Add(r.Own.DeletionWaveTimeout.Duration).Sub(r.Clock.Now())
+	list := &resourcesv1alpha1.ManagedResourceList{}
+	key := client.MatchingFields{dependencyIndex: client.ObjectKeyFromObject(mr).String()}
+	err := r.Source.List(ctx, list, key, client.UnsafeDisableDeepCopy)
+	for i := range list.Items {
+		each := &list.Items[i]
+		if err == nil && wait > 0 && each.DeletionTimestamp != nil && each.UID != mr.UID && r.mayDependOn(ctx, each, mr.Namespace) {
+			return min(wait, r.Own.DeletionWaveTimeout.Duration), client.ObjectKeyFromObject(each).String()
+		}
+	}
+	return 0, ""
+}
+
+// mayDependOn reports whether a set may depend on sets of a namespace, which then learn the name of the set.
+func (r *Planner) mayDependOn(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, namespace string) bool {
+	if mr.Namespace == namespace {
+		return true
+	}
+	refusal, err := r.namespaceRefusal(ctx, mr.Namespace)
+	return r.Identity.Name(mr) == "" && refusal == "" && err == nil
+}
+
+// watchDependencies enqueues sets when the sets change on which they depend, and the dependencies of a set that is being deleted when that
+// set changes.
+func (r *Reconciler) watchDependencies(b *builder.Builder) *builder.Builder {
+	related := func(ctx context.Context, object client.Object) []reconcile.Request {
+		requests := r.requestsFor(ctx, client.MatchingFields{dependencyIndex: client.ObjectKeyFromObject(object).String()})
+		mr, ok := object.(*resourcesv1alpha1.ManagedResource)
+		if !ok || mr.DeletionTimestamp == nil {
+			return requests
+		}
+		names, _ := r.dependenciesOf(mr)
+		for _, name := range names {
+			if other, err := r.dependency(ctx, mr.Namespace, name); err == nil && r.isConcerned(other) {
+				requests = append(requests, reconcile.Request{NamespacedName: name})
+			}
+		}
+		return requests
+	}
+	return b.Watches(&resourcesv1alpha1.ManagedResource{}, handler.EnqueueRequestsFromMapFunc(related), builder.WithPredicates(predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, wasSet := e.ObjectOld.(*resourcesv1alpha1.ManagedResource)
+			after, isSet := e.ObjectNew.(*resourcesv1alpha1.ManagedResource)
+			return wasSet && isSet && isReady(before) != isReady(after)
+		},
+	}))
+}

@@ -19,7 +19,10 @@ type configuration interface{ Default() }
 
 // files returns an empty value of each configuration type.
 func files() []configuration {
-	return []configuration{&config.ResourceManagerConfiguration{}, &config.ControllerManagerConfiguration{}, &config.OperatorConfiguration{}}
+	return []configuration{
+		&config.ResourceManagerConfiguration{}, &config.ControllerManagerConfiguration{}, &config.OperatorConfiguration{},
+		&config.GardenletConfiguration{},
+	}
 }
 
 // settings are the descriptions of all settings, from the comments of types and fields in package config.

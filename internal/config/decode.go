@@ -83,7 +83,12 @@ func isRestriction(at string) bool {
 
 // choices returns the paths of the restrictions that have a single value. An empty value of them is invalid.
 func choices() []string {
-	return []string{"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator"}
+	return []string{
+		"espalier.project.staleDeletion", "espalier.project.maxProjectsPerCreator", "espalier.extension.chartPolicy.signatureKeys",
+		"espalier.managedResource.serviceAccounts", "espalier.managedResource.serviceAccounts.lockdown",
+		"espalier.managedResource.serviceAccounts.default", "espalier.managedResource.serviceAccounts.byNamespace",
+		"espalier.managedResource.deletionLimit",
+	}
 }
 
 // noValue returns the remedy for a restriction without a value.
@@ -101,9 +106,8 @@ func noValue(at string) string {
 // holdsRestrictions reports whether a section contains restrictions, so that an unknown field is an error and not a warning.
 func holdsRestrictions(at string) bool {
 	section := at + "."
-	return slices.ContainsFunc([]string{"managedResource", "csrApprover", "networkPolicy", "project", "token"}, func(family string) bool {
-		return strings.HasPrefix(section, "espalier."+family+".")
-	})
+	families := []string{"managedResource", "csrApprover", "networkPolicy", "project", "token", "extension"}
+	return slices.ContainsFunc(families, func(family string) bool { return strings.HasPrefix(section, "espalier."+family+".") })
 }
 
 // expected describes, for the user, which values a type accepts.
@@ -118,6 +122,8 @@ func expected(target reflect.Type) string {
 		return `a quantity such as "5" or "10Gi"`
 	case reflect.TypeFor[metav1.Time]():
 		return "a string"
+	case reflect.TypeFor[[]byte]():
+		return "a string in base64"
 	default: // Other types are described by their kind.
 	}
 	switch target.Kind() {

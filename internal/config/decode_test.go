@@ -269,6 +269,23 @@ func TestEspalierRestrictionsThatCannotBeUnderstoodStopTheProcess(t *testing.T) 
 			want: `espalier.managedResource.namespaces.setSelector: has no value; write a selector, or remove the key, so that only ` +
 				`sets restricts`,
 		},
+		"ServiceAccounts without value": {
+			file: "serviceAccounts:\n",
+			want: `espalier.managedResource.serviceAccounts: has no value; remove the key to restrict nothing`,
+		},
+		"a lockdown without value": {
+			file: "serviceAccounts:\n      lockdown:\n",
+			want: `espalier.managedResource.serviceAccounts.lockdown: has no value; remove the key to restrict nothing`,
+		},
+		"a misspelt lockdown": {
+			file: "serviceAccounts: {lockDown: true}\n",
+			want: `espalier.managedResource.serviceAccounts.lockDown: unknown field; this section holds restrictions, and one that is not ` +
+				`understood cannot be kept`,
+		},
+		"a limit without value": {
+			file: "deletionLimit:\n",
+			want: `espalier.managedResource.deletionLimit: has no value; remove the key to restrict nothing`,
+		},
 		"a misspelt section": {
 			file: "namespace: {sets: []}\n",
 			want: `espalier.managedResource.namespace: unknown field; this section holds restrictions, and one that is not understood ` +
@@ -303,16 +320,33 @@ func TestEspalierValues(t *testing.T) {
     deletionWaveTimeout: 0s
     maxConcurrentRequests: 0
     maxDecompressedBytes: 0
+    deletionLimit: {protectedKinds: [Pod, pods], objects: -1, percent: 101, namespacesAndDefinitions: -1}
     namespaces: {sets: [a, A_b], objects: [""], setSelector: {matchLabels: {"a b": c}}}
+    serviceAccounts: {default: "a:b", byNamespace: {A: c, d: "e\nf"}}
 `)).To(ConsistOf(
 		`espalier.managedResource.auditPeriod: Invalid value: "59s": must be at least 1m`,
 		`espalier.managedResource.deletionWaveTimeout: Invalid value: "0s": must be greater than zero`,
 		`espalier.managedResource.maxConcurrentRequests: Invalid value: 0: must be at least 1`,
 		`espalier.managedResource.maxDecompressedBytes: Invalid value: 0: must be at least 1`,
+		`espalier.managedResource.deletionLimit.protectedKinds[1]: Invalid value: "pods": must be Kind or Kind.group`,
+		`espalier.managedResource.deletionLimit.objects: Invalid value: -1: is out of range`,
+		`espalier.managedResource.deletionLimit.percent: Invalid value: 101: is out of range`,
+		`espalier.managedResource.deletionLimit.namespacesAndDefinitions: Invalid value: -1: is out of range`,
 		HavePrefix(`espalier.managedResource.namespaces.sets[1]: Invalid value: "A_b": a lowercase RFC 1123 label`),
 		HavePrefix(`espalier.managedResource.namespaces.setSelector.matchLabels: Invalid value: "a b": name part must consist of`),
+		HavePrefix(`espalier.managedResource.serviceAccounts.default: Invalid value: "a:b": a lowercase RFC 1123 subdomain`),
+		HavePrefix(`espalier.managedResource.serviceAccounts.byNamespace[A]: Invalid value: "A": a lowercase RFC 1123 label`),
+		HavePrefix(`espalier.managedResource.serviceAccounts.byNamespace[d]: Invalid value: "e\nf": a lowercase RFC 1123 subdomain`),
 		HavePrefix(`espalier.managedResource.namespaces.objects[0]: Invalid value: "": a lowercase RFC 1123 label`),
 	))
+}
+
+func TestLockdownExcludesTheGarbageCollector(t *testing.T) {
+	const file = minimal + "espalier: {managedResource: {serviceAccounts: {lockdown: %t}}}\n" +
+		"controllers: {garbageCollector: {enabled: true, syncPeriod: 1h}}"
+	g := NewWithT(t)
+	g.Expect(validate(t, fmt.Sprintf(file, true))).To(ConsistOf(HavePrefix("controllers.garbageCollector.enabled: Forbidden: it deletes")))
+	g.Expect(validate(t, fmt.Sprintf(file, false))).To(BeEmpty())
 }
 
 func TestEmptySelectorDoesNotAllowAllNamespaces(t *testing.T) {

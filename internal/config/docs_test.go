@@ -43,6 +43,8 @@ func loadAny(file string) (interface{ Validate() field.ErrorList }, []Warning, e
 		return ControllerManager([]byte(file))
 	case strings.Contains(file, OperatorAPIVersion):
 		return Operator([]byte(file))
+	case strings.Contains(file, GardenletAPIVersion):
+		return Gardenlet([]byte(file))
 	}
 	return ResourceManager([]byte(file))
 }

@@ -190,7 +190,7 @@ controllers:
   secret: {concurrentSyncs: 1}
   garbageCollector: {enabled: true, syncPeriod: 15s}
 webhooks: {projectedTokenMount: {enabled: true, expirationSeconds: 600}, highAvailabilityConfig: {defaultNotReadyTolerationSeconds: 0, defaultUnreachableTolerationSeconds: 0}}
-espalier: {managedResource: {auditPeriod: 1m, deletionWaveTimeout: 1ns, maxConcurrentRequests: 1, maxDecompressedBytes: 1}}
+espalier: {managedResource: {auditPeriod: 1m, deletionWaveTimeout: 1ns, maxConcurrentRequests: 1, maxDecompressedBytes: 1, deletionLimit: {objects: 0, percent: 0, namespacesAndDefinitions: 0}}}
 `)).To(BeEmpty())
 }
 

@@ -27,12 +27,12 @@ type EspalierCSRApprover struct {
 	WithoutMachines bool `json:"withoutMachines,omitempty"`
 	// SubsetOfAddresses allows requests that name only some of the node's names and addresses, but never others.
 	SubsetOfAddresses bool `json:"subsetOfAddresses,omitempty"`
-	// AllowedDNSPatterns lists patterns for the requested DNS names, which must also be addresses of the node. A * stands for any
-	// characters within one label; a name that contains a wildcard itself never matches. Nil means no restriction, an empty list allows
-	// none.
+	// AllowedDNSPatterns lists patterns for the requested DNS names. Each name must match one of the patterns, and must also be an address of
+	// the node. A * stands for any characters within one label; a name that contains a wildcard itself never matches. Nil means no
+	// restriction, an empty list allows none.
 	AllowedDNSPatterns *[]string `json:"allowedDNSPatterns,omitempty"`
-	// AllowedIPPrefixes lists prefixes for the requested IP addresses, which must also be addresses of the node; also for addresses that
-	// are written as DNS names. Nil means no restriction, an empty list allows none.
+	// AllowedIPPrefixes lists the prefixes for requested IP addresses, and for requested DNS names that have the form of an IP address. Each
+	// must be in one of the prefixes, and must also be an address of the node. Nil means no restriction, an empty list allows none.
 	AllowedIPPrefixes *[]string `json:"allowedIPPrefixes,omitempty"`
 	// MaxExpiration is the longest lifetime that may be requested; at least 10m. Requests without a lifetime are denied, too, since the
 	// signer then chooses it. Nil means no restriction.

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -29,8 +32,25 @@ type EspalierManagedResource struct {
 	Kstatus *bool `json:"kstatus,omitempty"`
 	// GarbageCollectionReportOnly makes the garbage collector report unused objects, in Events and a metric, without deleting them.
 	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
+	// DeletionLimit suspends deletions that may result from a mistake until the user confirms them with the annotation
+	// espalier.dev/confirm-deletion of the ManagedResource. Nil: nothing is suspended.
+	DeletionLimit *EspalierDeletionLimit `json:"deletionLimit,omitempty"`
 	// Namespaces restricts the namespaces of ManagedResources and of their objects. Nil: no restriction.
 	Namespaces *EspalierNamespaces `json:"namespaces,omitempty"`
+	// Accounts makes the controller apply ManagedResources with the rights of ServiceAccounts of their namespaces. Nil: it applies
+	// them with its own rights, and does not apply a ManagedResource that names a ServiceAccount.
+	Accounts *EspalierAccounts `json:"serviceAccounts,omitempty"`
+}
+
+// EspalierAccounts chooses the ServiceAccount of a ManagedResource: the one that its annotation espalier.dev/service-account names,
+// else the one for its namespace, else the default.
+type EspalierAccounts struct {
+	// Lockdown refuses a ManagedResource for which no ServiceAccount is chosen. False: the controller applies it with its own rights.
+	Lockdown *bool `json:"lockdown,omitempty"`
+	// Default is the name of a ServiceAccount that is expected in every namespace. Empty: there is no default.
+	Default string `json:"default,omitempty"`
+	// ByNamespace contains the name of a ServiceAccount for each namespace whose ManagedResources do not use the default.
+	ByNamespace map[string]string `json:"byNamespace,omitempty"`
 }
 
 // EspalierNamespaces restricts ManagedResources. In the lists, nil means no restriction, and empty allows none.
@@ -47,6 +67,21 @@ type EspalierNamespaces struct {
 	ClusterScoped *bool `json:"clusterScoped,omitempty"`
 }
 
+// EspalierDeletionLimit limits which objects a change of the sources of a ManagedResource, or its deletion, deletes without confirmation.
+type EspalierDeletionLimit struct {
+	// ProtectedKinds lists the kinds, as `Kind` or `Kind.group`, of which no object is deleted after a change of the sources. A
+	// CustomResourceDefinition is protected only if it has objects.
+	ProtectedKinds *[]string `json:"protectedKinds,omitempty"`
+	// Objects is the number of objects that a change of the sources may delete. The deletion of more objects needs a confirmation if their
+	// share of the ManagedResource is larger than `percent`; at least 0.
+	Objects *int `json:"objects,omitempty"`
+	// Percent is the share of its objects that a ManagedResource may lose, however many they are; from 0 to 100.
+	Percent *int `json:"percent,omitempty"`
+	// NamespacesAndDefinitions is how many Namespaces, and CustomResourceDefinitions with objects of others, the deletion of a ManagedResource
+	// deletes; at least 0.
+	NamespacesAndDefinitions *int `json:"namespacesAndDefinitions,omitempty"`
+}
+
 func defaultEspalierManagedResource(c *EspalierManagedResource) {
 	setIfNil(&c.AuditPeriod, duration(time.Hour))
 	setIfNil(&c.DeletionWaveTimeout, duration(30*time.Second))
@@ -54,8 +89,19 @@ func defaultEspalierManagedResource(c *EspalierManagedResource) {
 	setIfNil(&c.MaxDecompressedBytes, 64<<20)
 	setIfNil(&c.Kstatus, false)
 	setIfNil(&c.GarbageCollectionReportOnly, false)
+	if limit := c.DeletionLimit; limit != nil {
+		setIfNil(&limit.ProtectedKinds, []string{
+			"Namespace", "CustomResourceDefinition.apiextensions.k8s.io", "PersistentVolumeClaim", "StatefulSet.apps",
+		})
+		setIfNil(&limit.Objects, 10)
+		setIfNil(&limit.Percent, 50)
+		setIfNil(&limit.NamespacesAndDefinitions, 3)
+	}
 	if c.Namespaces != nil {
 		setIfNil(&c.Namespaces.ClusterScoped, true)
+	}
+	if c.Accounts != nil {
+		setIfNil(&c.Accounts.Lockdown, false)
 	}
 }
 
@@ -64,6 +110,8 @@ func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) 
 	errs = append(errs, validatePositive(c.DeletionWaveTimeout, at.Child("deletionWaveTimeout"))...)
 	errs = append(errs, validateCount(ptr.Deref(c.MaxConcurrentRequests, 0), at.Child("maxConcurrentRequests"))...)
 	errs = append(errs, validateCount(ptr.Deref(c.MaxDecompressedBytes, 0), at.Child("maxDecompressedBytes"))...)
+	errs = append(errs, validateAccounts(c.Accounts, at.Child("serviceAccounts"))...)
+	errs = append(errs, validateDeletionLimit(c.DeletionLimit, at.Child("deletionLimit"))...)
 	if c.Namespaces == nil {
 		return errs
 	}
@@ -71,6 +119,42 @@ func validateEspalierManagedResource(c EspalierManagedResource, at *field.Path) 
 	errs = append(errs, validateAllowed(c.Namespaces.SetSelector, "sets of all namespaces, remove setSelector and sets",
 		at.Child("namespaces", "setSelector"))...)
 	return append(errs, validateNamespaces(ptr.Deref(c.Namespaces.Objects, nil), at.Child("namespaces", "objects"))...)
+}
+
+func validateAccounts(c *EspalierAccounts, at *field.Path) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if c.Default != "" {
+		errs = invalid(at.Child("default"), c.Default, apivalidation.ValidateServiceAccountName(c.Default, false))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(c.ByNamespace)) {
+		name := c.ByNamespace[namespace]
+		of := at.Child("byNamespace").Key(namespace)
+		errs = append(errs, invalid(of, namespace, apivalidation.ValidateNamespaceName(namespace, false))...)
+		errs = append(errs, invalid(of, name, apivalidation.ValidateServiceAccountName(name, false))...)
+	}
+	return errs
+}
+
+func validateDeletionLimit(c *EspalierDeletionLimit, at *field.Path) field.ErrorList {
+	if c == nil {
+		return nil
+	}
+	errs := validateEach(ptr.Deref(c.ProtectedKinds, nil), at.Child("protectedKinds"), isKind, "must be Kind or Kind.group")
+	for _, each := range []struct {
+		name  string
+		value *int
+		most  int
+	}{
+		{"objects", c.Objects, math.MaxInt}, {"percent", c.Percent, 100}, {"namespacesAndDefinitions", c.NamespacesAndDefinitions, math.MaxInt},
+	} {
+		if n := ptr.Deref(each.value, 0); n < 0 || n > each.most {
+			errs = append(errs, field.Invalid(at.Child(each.name), n, "is out of range"))
+		}
+	}
+	return errs
 }
 
 func validateNamespaces(names []string, at *field.Path) field.ErrorList {

@@ -92,3 +92,14 @@ func FuzzOperator(f *testing.F) {
 		roundTrip[*OperatorConfiguration]{load: Operator, same: same, mayComeAgain: withoutEffect}.check(t, file)
 	})
 }
+
+// FuzzGardenlet checks the file of extension-controller.
+func FuzzGardenlet(f *testing.F) {
+	f.Add([]byte(everythingOfGardenlet))
+	f.Add([]byte(gardenletHeader + "seedConfig: {metadata: {name: a, labels: {b: c}}, spec: 7}\ncontrollers: {shoot: 1, seed: }"))
+	f.Add([]byte(gardenletHeader + "espalier: {extension: {chartPolicy: {signatureKeys: }}}\ngardenClientConnection: {kubeconfigSecret: 3}"))
+	same := func(first, second *GardenletConfiguration) bool { return equality.Semantic.DeepEqual(first, second) }
+	f.Fuzz(func(t *testing.T, file []byte) {
+		roundTrip[*GardenletConfiguration]{load: Gardenlet, same: same, mayComeAgain: never}.check(t, file)
+	})
+}

@@ -52,6 +52,24 @@ type OperatorControllers struct {
 	Garden        GardenController                `json:"garden,omitempty"`
 	GardenCare    GardenCareController            `json:"gardenCare,omitempty"`
 	NetworkPolicy OperatorNetworkPolicyController `json:"networkPolicy,omitempty"`
+	// Extension configures the controller of Extensions. ExtensionRequiredRuntime and ExtensionRequiredVirtual configure the controllers of
+	// the conditions of the same names, ExtensionCare the controller of their health conditions.
+	Extension                WorkersController       `json:"extension,omitempty"`
+	ExtensionCare            ExtensionCareController `json:"extensionCare,omitempty"`
+	ExtensionRequiredRuntime WorkersController       `json:"extensionRequiredRuntime,omitempty"`
+	ExtensionRequiredVirtual WorkersController       `json:"extensionRequiredVirtual,omitempty"`
+}
+
+// WorkersController configures a controller.
+type WorkersController struct {
+	// ConcurrentSyncs is the number of workers; at least 1.
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+}
+
+// ExtensionCareController configures the controller of the health conditions of Extensions.
+type ExtensionCareController struct {
+	// SyncPeriod is how often the conditions are checked without a change; at least 15s.
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 }
 
 // GardenController configures the controller of Gardens.
@@ -152,12 +170,55 @@ type EspalierGarden struct {
 	Webhooks EspalierGardenWebhooks `json:"webhooks,omitempty"`
 	// Images are the images of Espalier's binaries that the operator deploys.
 	Images EspalierImages `json:"images,omitempty"`
-	// ProjectController is true if project-controller, which the user deploys, reconciles the Projects of the virtual cluster. Then
-	// gardener-controller-manager does not reconcile them.
+	// ProjectController deploys project-controller, which reconciles the Projects of the virtual cluster in place of
+	// gardener-controller-manager.
 	ProjectController bool `json:"projectController,omitempty"`
 	// BackupMetadataService lets the main etcd connect to link-local addresses, where clouds serve credentials of the node. Backups whose
 	// Secret contains no credentials need this.
 	BackupMetadataService bool `json:"backupMetadataService,omitempty"`
+	// SkipComponents are the names of observability components that the operator does not deploy, for example because the cluster cannot pull
+	// their images. Empty: the operator deploys all that this release has.
+	SkipComponents []string `json:"skipComponents,omitempty"`
+	// ExtensionCharts restricts what the charts of Extensions may contain. In the virtual cluster, configurations of admission webhooks are
+	// always allowed.
+	ExtensionCharts EspalierChartPolicy `json:"extensionCharts,omitempty"`
+	// Gardenlets deploys the gardenlets of objects of kind Gardenlet in the virtual cluster. With it, a user who may write these objects
+	// decides which program gets the rights of gardenlet in the runtime cluster.
+	Gardenlets bool `json:"gardenlets,omitempty"`
+	// Rotation sets ages of credentials, and which rotations the operator starts and completes itself. Default: none.
+	Rotation EspalierRotation `json:"rotation,omitempty"`
+}
+
+// EspalierRotation configures when credentials are rotated. A day has 24 hours.
+type EspalierRotation struct {
+	// CertificateAuthorities is for the certificate authorities that only a rotation replaces; default of maxAge: 70080h, 8 of 10 years.
+	// CompleteAfter must not be set: users must get the new authorities before the rotation completes.
+	CertificateAuthorities EspalierRotationPlan `json:"certificateAuthorities,omitempty"`
+	// ServiceAccountKey is for the key that signs tokens of ServiceAccounts.
+	ServiceAccountKey EspalierRotationPlan `json:"serviceAccountKey,omitempty"`
+	// ETCDEncryptionKey is for the keys that encrypt objects in etcd. Their rotation completes by itself: completeAfter must not be set.
+	ETCDEncryptionKey EspalierRotationPlan `json:"etcdEncryptionKey,omitempty"`
+	// Observability is for the passwords of global monitoring. Their rotation has one step: completeAfter must not be set.
+	Observability EspalierRotationPlan `json:"observability,omitempty"`
+	// WorkloadIdentityKey is for the key that signs tokens of workload identities. CompleteAfter must not be set: nothing proves that tokens
+	// of the former key are not used any more.
+	WorkloadIdentityKey EspalierRotationPlan `json:"workloadIdentityKey,omitempty"`
+	// OverdueAfter is how long a rotation may stay prepared, or an automatic one may not start, before the condition RotationOverdue says so;
+	// at least 24h.
+	OverdueAfter *metav1.Duration `json:"overdueAfter,omitempty"`
+}
+
+// EspalierRotationPlan configures when a credential is rotated.
+type EspalierRotationPlan struct {
+	// MaxAge is the age at which a rotation is due; at least 24h. Absent: never.
+	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
+	// Automatic makes the operator start the rotation in the maintenance window of the Garden, when no other rotation is going on. It needs
+	// maxAge.
+	Automatic bool `json:"automatic,omitempty"`
+	// CompleteAfter makes the operator complete the rotation in a maintenance window, that long after it was prepared; at least 24h, and
+	// longer than tokens of users are valid. It needs automatic. Absent: a user completes it. While the annotation
+	// espalier.dev/skipped-checks of the Garden skips rotation-proof or seeds, also in part, a user must complete it.
+	CompleteAfter *metav1.Duration `json:"completeAfter,omitempty"`
 }
 
 // EspalierImages names images of Espalier's binaries: <repository>/<binary>:<tag>.

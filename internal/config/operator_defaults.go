@@ -28,7 +28,13 @@ func (c *OperatorConfiguration) Default() {
 	setIfNil(&c.Controllers.Garden.SyncPeriod, duration(time.Hour))
 	setIfNil(&c.Controllers.Garden.ETCDConfig, defaultETCDConfig())
 	setIfNil(&c.Controllers.GardenCare.SyncPeriod, duration(time.Minute))
+	setIfNil(&c.Controllers.Extension.ConcurrentSyncs, 1)
+	setIfNil(&c.Controllers.ExtensionCare.SyncPeriod, duration(time.Minute))
+	setIfNil(&c.Controllers.ExtensionRequiredRuntime.ConcurrentSyncs, 1)
+	setIfNil(&c.Controllers.ExtensionRequiredVirtual.ConcurrentSyncs, 1)
 	setIfZero(&c.Espalier.Garden.Images.Repository, DefaultImageRepository)
+	setIfNil(&c.Espalier.Garden.Rotation.CertificateAuthorities.MaxAge, duration(8*365*Day))
+	setIfNil(&c.Espalier.Garden.Rotation.OverdueAfter, duration(30*Day))
 	defaultGardenWebhooks(&c.Espalier.Garden.Webhooks, c.Server.Webhooks.TLS)
 }
 

@@ -22,6 +22,8 @@ const (
 	GateDefaultSeccompProfile = "DefaultSeccompProfile"
 	// GateDisableNginxIngressInGarden removes the ingress controller of the runtime cluster.
 	GateDisableNginxIngressInGarden = "DisableNginxIngressInGarden"
+	// GateBackupEntryForGarden creates a BackupEntry for the backups of the main etcd, beside the BackupBucket.
+	GateBackupEntryForGarden = "BackupEntryForGarden"
 )
 
 // featureGates returns the feature gates of all releases of Gardener's operator, by name. Features that need programs which the operator
@@ -36,7 +38,7 @@ func featureGates() map[string]featureGate {
 		"IstioTLSTermination":           {Warning: notImplemented},
 		"OpenTelemetryCollector":        {Warning: notImplemented},
 		GateDisableNginxIngressInGarden: {Default: true},
-		"BackupEntryForGarden":          {Warning: notImplemented},
+		GateBackupEntryForGarden:        {Default: true},
 		"VictoriaLogsBackend":           {Warning: notImplemented},
 		"RemoveVali":                    {Warning: notImplemented},
 		"PrometheusHealthChecks":        {Warning: notImplemented},

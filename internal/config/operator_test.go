@@ -66,10 +66,14 @@ func defaultedOperator() *OperatorConfiguration {
 			},
 			GardenCare:    GardenCareController{SyncPeriod: minutes(1)},
 			NetworkPolicy: OperatorNetworkPolicyController{ConcurrentSyncs: ptr.To(5)},
+			Extension:     WorkersController{ConcurrentSyncs: ptr.To(1)}, ExtensionCare: ExtensionCareController{SyncPeriod: minutes(1)},
+			ExtensionRequiredRuntime: WorkersController{ConcurrentSyncs: ptr.To(1)},
+			ExtensionRequiredVirtual: WorkersController{ConcurrentSyncs: ptr.To(1)},
 		},
 		Espalier: EspalierOperator{Garden: EspalierGarden{
 			Webhooks: EspalierGardenWebhooks{ShutdownDelay: ptr.To(seconds(2)), SelfManaged: selfManagedOperator()},
 			Images:   EspalierImages{Repository: "espalier.local"},
+			Rotation: EspalierRotation{CertificateAuthorities: EspalierRotationPlan{MaxAge: hours(70080)}, OverdueAfter: hours(720)},
 		}},
 	}
 }
@@ -128,11 +132,34 @@ controllers:
     additionalNamespaceSelectors:
     - matchLabels: {team: trees}
       matchExpressions: [{key: stage, operator: In, values: [dev]}]
+  extension: {concurrentSyncs: 7}
+  extensionCare: {syncPeriod: 5m}
+  extensionRequiredRuntime: {concurrentSyncs: 8}
+  extensionRequiredVirtual: {concurrentSyncs: 9}
 nodeToleration: {defaultNotReadyTolerationSeconds: 0, defaultUnreachableTolerationSeconds: 60}
 espalier:
   garden:
     webhooks: {shutdownDelay: 0s, selfManaged: {url: "https://127.0.0.4:4"}}
     images: {repository: example.com/trees, tag: v1}
+    skipComponents: [vali]
+    extensionCharts:
+      kinds: [Tree.example.com]
+      clusterKinds: [Forest.example.com]
+      namespaces: [garden-center]
+      clusterRoles: [view]
+      wildcards: true
+      escalation: true
+      webhooks: true
+      hostAccess: true
+      signatureKeys: [key]
+    rotation:
+      certificateAuthorities: {maxAge: 24h, automatic: true}
+      serviceAccountKey: {maxAge: 25h, automatic: true, completeAfter: 26h}
+      etcdEncryptionKey: {maxAge: 27h, automatic: true}
+      observability: {maxAge: 28h}
+      workloadIdentityKey: {maxAge: 29h, automatic: true}
+      overdueAfter: 31h
+    gardenlets: true
 `
 
 func TestEveryFieldOfAnOperatorIsRead(t *testing.T) {
@@ -186,13 +213,30 @@ func TestEveryFieldOfAnOperatorIsRead(t *testing.T) {
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "In", Values: []string{"dev"}}},
 				}},
 			},
+			Extension: WorkersController{ConcurrentSyncs: ptr.To(7)}, ExtensionCare: ExtensionCareController{SyncPeriod: minutes(5)},
+			ExtensionRequiredRuntime: WorkersController{ConcurrentSyncs: ptr.To(8)},
+			ExtensionRequiredVirtual: WorkersController{ConcurrentSyncs: ptr.To(9)},
 		},
 		NodeToleration: &NodeToleration{
 			DefaultNotReadyTolerationSeconds: ptr.To[int64](0), DefaultUnreachableTolerationSeconds: ptr.To[int64](60),
 		},
 		Espalier: EspalierOperator{Garden: EspalierGarden{
 			Webhooks: EspalierGardenWebhooks{ShutdownDelay: ptr.To(seconds(0)), SelfManaged: reached},
-			Images:   EspalierImages{Repository: "example.com/trees", Tag: "v1"},
+			Images:   EspalierImages{Repository: "example.com/trees", Tag: "v1"}, SkipComponents: []string{"vali"},
+			ExtensionCharts: EspalierChartPolicy{
+				Kinds: []string{"Tree.example.com"}, ClusterKinds: []string{"Forest.example.com"}, Namespaces: []string{"garden-center"},
+				ClusterRoles: []string{"view"}, Wildcards: true, Escalation: true, Webhooks: true, HostAccess: true,
+				SignatureKeys: []string{"key"},
+			},
+			Rotation: EspalierRotation{
+				CertificateAuthorities: EspalierRotationPlan{MaxAge: hours(24), Automatic: true},
+				ServiceAccountKey:      EspalierRotationPlan{MaxAge: hours(25), Automatic: true, CompleteAfter: hours(26)},
+				ETCDEncryptionKey:      EspalierRotationPlan{MaxAge: hours(27), Automatic: true},
+				Observability:          EspalierRotationPlan{MaxAge: hours(28)},
+				WorkloadIdentityKey:    EspalierRotationPlan{MaxAge: hours(29), Automatic: true},
+				OverdueAfter:           hours(31),
+			},
+			Gardenlets: true,
 		}},
 	}))
 	g.Expect(c.Process()).To(BeComparableTo(Process{
@@ -227,11 +271,16 @@ func TestMistakesOfAnOperator(t *testing.T) {
 		},
 		"numbers below the least": {
 			operatorHeader + "controllers: {garden: {concurrentSyncs: 0, syncPeriod: 14s}, gardenCare: {syncPeriod: 1s}, networkPolicy: " +
-				"{concurrentSyncs: -1}}",
+				"{concurrentSyncs: -1}, extension: {concurrentSyncs: 0}, extensionCare: {syncPeriod: 2s}, extensionRequiredRuntime: " +
+				"{concurrentSyncs: -2}, extensionRequiredVirtual: {concurrentSyncs: -3}}",
 			[]string{
 				`controllers.garden.concurrentSyncs: Invalid value: 0: must be at least 1`,
 				`controllers.garden.syncPeriod: Invalid value: "14s": must be at least 15s`,
 				`controllers.gardenCare.syncPeriod: Invalid value: "1s": must be at least 15s`,
+				`controllers.extension.concurrentSyncs: Invalid value: 0: must be at least 1`,
+				`controllers.extensionCare.syncPeriod: Invalid value: "2s": must be at least 15s`,
+				`controllers.extensionRequiredRuntime.concurrentSyncs: Invalid value: -2: must be at least 1`,
+				`controllers.extensionRequiredVirtual.concurrentSyncs: Invalid value: -3: must be at least 1`,
 				`controllers.networkPolicy.concurrentSyncs: Invalid value: -1: must be at least 1`,
 			},
 		},
@@ -287,6 +336,23 @@ func TestMistakesOfAnOperator(t *testing.T) {
 			[]string{
 				`nodeToleration.defaultNotReadyTolerationSeconds: Invalid value: -1: must be greater than or equal to 0`,
 				`nodeToleration.defaultUnreachableTolerationSeconds: Invalid value: -2: must be greater than or equal to 0`,
+			},
+		},
+		"rotations": {
+			minimalOperator + `espalier: {garden: {rotation: {overdueAfter: 1h, certificateAuthorities: {completeAfter: 48h, automatic: true},
+  serviceAccountKey: {maxAge: 1h, completeAfter: 48h}, etcdEncryptionKey: {automatic: true}, observability: {completeAfter: 48h},
+  workloadIdentityKey: {maxAge: 48h, automatic: true, completeAfter: 23h}}}}`,
+			[]string{
+				`espalier.garden.rotation.overdueAfter: Invalid value: "1h0m0s": must be at least 24h`,
+				`espalier.garden.rotation.certificateAuthorities.completeAfter: Forbidden: users must get the new certificate authorities first: ` +
+					`complete their rotation with the operation rotate-ca-complete`,
+				`espalier.garden.rotation.serviceAccountKey.maxAge: Invalid value: "1h0m0s": must be at least 24h`,
+				`espalier.garden.rotation.serviceAccountKey.completeAfter: Forbidden: set automatic to true, too`,
+				`espalier.garden.rotation.etcdEncryptionKey.maxAge: Required value: automatic starts the rotation at this age`,
+				`espalier.garden.rotation.observability.completeAfter: Forbidden: this rotation completes by itself`,
+				`espalier.garden.rotation.workloadIdentityKey.completeAfter: Invalid value: "23h0m0s": must be at least 24h`,
+				`espalier.garden.rotation.workloadIdentityKey.completeAfter: Forbidden: nothing proves that tokens of the former key are not ` +
+					`used any more: complete the rotation with the operation rotate-workload-identity-key-complete`,
 			},
 		},
 		"webhooks": {

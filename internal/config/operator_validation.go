@@ -1,11 +1,15 @@
 package config
 
-import "k8s.io/apimachinery/pkg/util/validation/field"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
 
 // Validate reports every mistake in a defaulted configuration with the path of its field. It returns nil if there is none.
 func (c *OperatorConfiguration) Validate() field.ErrorList {
-	errs := validateOperatorConnection(c.RuntimeClientConnection, field.NewPath("runtimeClientConnection"))
-	errs = append(errs, validateOperatorConnection(c.VirtualClientConnection, field.NewPath("virtualClientConnection"))...)
+	const whole = "the operator needs objects of all namespaces" // Gardens and many of their objects are in no namespace
+	errs := validateWholeConnection(c.RuntimeClientConnection, whole, field.NewPath("runtimeClientConnection"))
+	errs = append(errs, validateWholeConnection(c.VirtualClientConnection, whole, field.NewPath("virtualClientConnection"))...)
 	errs = append(errs, validateProcess(c.Process())...)
 	webhooks := &Endpoint{BindAddress: c.Server.Webhooks.BindAddress, Port: c.Server.Webhooks.Port}
 	errs = append(errs, validateEndpoint(webhooks, field.NewPath("server", "webhooks"), "")...)
@@ -16,14 +20,59 @@ func (c *OperatorConfiguration) Validate() field.ErrorList {
 		errs = append(errs, validateTolerationSeconds(seconds.DefaultNotReadyTolerationSeconds, seconds.DefaultUnreachableTolerationSeconds,
 			field.NewPath("nodeToleration"))...)
 	}
+	errs = append(errs, validateRotation(c.Espalier.Garden.Rotation, field.NewPath("espalier", "garden", "rotation"))...)
 	return append(errs, validateGardenWebhooks(c, field.NewPath("espalier", "garden", "webhooks"))...)
 }
 
-// validateOperatorConnection refuses namespaces, because Gardens and many of their objects are in no namespace.
-func validateOperatorConnection(c ClientConnection, at *field.Path) field.ErrorList {
+func validateRotation(c EspalierRotation, at *field.Path) field.ErrorList {
+	const (
+		authorities = "users must get the new certificate authorities first: complete their rotation with the operation rotate-ca-complete"
+		oneStep     = "this rotation completes by itself"
+		unproven    = "nothing proves that tokens of the former key are not used any more: complete the rotation with the operation " +
+			"rotate-workload-identity-key-complete"
+	)
+	errs := validateRotationTime(c.OverdueAfter, at.Child("overdueAfter"))
+	for _, each := range []struct {
+		name string
+		plan EspalierRotationPlan
+		// byUser says why the operator does not complete the rotation; empty: it can.
+		byUser string
+	}{
+		{"certificateAuthorities", c.CertificateAuthorities, authorities},
+		{"serviceAccountKey", c.ServiceAccountKey, ""},
+		{"etcdEncryptionKey", c.ETCDEncryptionKey, oneStep},
+		{"observability", c.Observability, oneStep},
+		{"workloadIdentityKey", c.WorkloadIdentityKey, unproven},
+	} {
+		plan, path := each.plan, at.Child(each.name)
+		errs = append(errs, validateRotationTime(plan.MaxAge, path.Child("maxAge"))...)
+		errs = append(errs, validateRotationTime(plan.CompleteAfter, path.Child("completeAfter"))...)
+		if plan.Automatic && plan.MaxAge == nil {
+			errs = append(errs, field.Required(path.Child("maxAge"), "automatic starts the rotation at this age"))
+		}
+		switch {
+		case plan.CompleteAfter == nil:
+		case each.byUser != "":
+			errs = append(errs, field.Forbidden(path.Child("completeAfter"), each.byUser))
+		case !plan.Automatic:
+			errs = append(errs, field.Forbidden(path.Child("completeAfter"), "set automatic to true, too"))
+		}
+	}
+	return errs
+}
+
+func validateRotationTime(d *metav1.Duration, at *field.Path) field.ErrorList {
+	if d == nil || d.Duration >= Day {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, d.Duration.String(), "must be at least 24h")}
+}
+
+// validateWholeConnection refuses namespaces for the reason.
+func validateWholeConnection(c ClientConnection, reason string, at *field.Path) field.ErrorList {
 	errs := validateClientConnection(c, at)
 	if len(c.Namespaces) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("namespaces"), "the operator needs objects of all namespaces"))
+		errs = append(errs, field.Forbidden(at.Child("namespaces"), reason))
 	}
 	return errs
 }
@@ -32,6 +81,10 @@ func validateOperatorControllers(c OperatorControllers, at *field.Path) field.Er
 	errs := validateWorkers(c.Garden.ConcurrentSyncs, at.Child("garden"))
 	errs = append(errs, validateSyncPeriod(c.Garden.SyncPeriod, at.Child("garden"))...)
 	errs = append(errs, validateSyncPeriod(c.GardenCare.SyncPeriod, at.Child("gardenCare"))...)
+	errs = append(errs, validateWorkers(c.Extension.ConcurrentSyncs, at.Child("extension"))...)
+	errs = append(errs, validateSyncPeriod(c.ExtensionCare.SyncPeriod, at.Child("extensionCare"))...)
+	errs = append(errs, validateWorkers(c.ExtensionRequiredRuntime.ConcurrentSyncs, at.Child("extensionRequiredRuntime"))...)
+	errs = append(errs, validateWorkers(c.ExtensionRequiredVirtual.ConcurrentSyncs, at.Child("extensionRequiredVirtual"))...)
 	network := at.Child("networkPolicy")
 	errs = append(errs, validateWorkers(c.NetworkPolicy.ConcurrentSyncs, network)...)
 	return append(errs, validateSelectors(c.NetworkPolicy.AdditionalNamespaceSelectors, network.Child("additionalNamespaceSelectors"))...)

@@ -36,6 +36,12 @@ func (c *ResourceManagerConfiguration) Validate() field.ErrorList {
 		errs = append(errs,
 			field.Forbidden(root.Child("tokenInvalidator"), "controller and webhook for TokenInvalidator must either be both disabled or enabled"))
 	}
+	if accounts := c.Espalier.ManagedResource.Accounts; accounts != nil && ptr.Deref(accounts.Lockdown, false) &&
+		c.Controllers.GarbageCollector.Enabled {
+		errs = append(errs, field.Forbidden(root.Child("garbageCollector", "enabled"),
+			"it deletes each ConfigMap and Secret that has its label with the rights of the controller; it must be off if "+
+				"espalier.managedResource.serviceAccounts.lockdown is true"))
+	}
 	errs = append(errs, validateWebhooks(c.Webhooks, field.NewPath("webhooks"))...)
 	return append(errs, validateEspalier(c.Espalier, field.NewPath("espalier"))...)
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/gardenlet"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/internal/token/invalidator"
 	"github.com/espalier-dev/espalier/internal/token/requestor"
@@ -30,6 +31,10 @@ import (
 // To compare the UID of this namespace in source and target, which shows whether they are one cluster.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-source
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get,roleName=espalier-token-controllers-target
+// With class garden: to find out whether a gardenlet, which keeps the same tokens, runs in the source, or renews the lease of a Seed in the
+// target.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardenlet-leader-election,verbs=get,roleName=espalier-token-controllers-source
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get,roleName=espalier-token-controllers-target
 
 // Needs returns the requirements of the family for its connections, for the enabled controllers.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
@@ -63,6 +68,9 @@ func Add(
 			"run this binary")
 	}
 	if controllers.TokenRequestor.Enabled {
+		if err := addGuard(lifetime, clusters, cfg.Espalier.Token); err != nil {
+			return err
+		}
 		if err := addRequestor(clusters, cfg, registry); err != nil {
 			return fmt.Errorf("add controller %s: %w", requestor.ControllerName, err)
 		}
@@ -71,6 +79,28 @@ func Add(
 		if err := addInvalidator(lifetime, clusters, cfg, registry); err != nil {
 			return fmt.Errorf("add controller %s: %w", invalidator.ControllerName, err)
 		}
+	}
+	return nil
+}
+
+// gardenClass is the class of Secrets with tokens for the garden cluster, which gardenlet keeps too.
+const gardenClass = "garden"
+
+// addGuard returns an error if a gardenlet keeps the same tokens, and ends the process when one starts.
+func addGuard(lifetime context.Context, clusters *process.Clusters, own config.EspalierToken) error {
+	if ptr.Deref(own.Class, "") != gardenClass {
+		return nil
+	}
+	guard := &gardenlet.Guard{
+		Seed: clusters.Source.GetAPIReader(), Garden: clusters.Target.GetAPIReader(),
+		SeedName: gardenlet.SeedOf(ptr.Deref(own.TargetNamespace, "")),
+		Clock:    clusters.Clock, Log: clusters.Source.GetLogger().WithName("gardenlet-guard"),
+	}
+	if err := guard.Check(lifetime); err != nil {
+		return err
+	}
+	if err := clusters.Source.Add(guard); err != nil {
+		return fmt.Errorf("add to manager: %w", err)
 	}
 	return nil
 }

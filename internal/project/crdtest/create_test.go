@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // creation is an attempt to create a Project.
@@ -32,7 +34,7 @@ func createAll(t *testing.T, all map[string]creation) {
 				tc.spec = "{}"
 			}
 			_, err := e.create(e.project(tc.name, tc.spec))
-			e.Expect(e.causes(err)).To(ConsistOf(tc.want))
+			e.Expect(binary.Causes(e, err)).To(ConsistOf(tc.want))
 		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // kind has the properties that a CRD declares for its kind.
@@ -86,7 +88,7 @@ func TestFullObjectsSurvive(t *testing.T) {
 			e := newEnv(t)
 			content, err := os.ReadFile(file)
 			e.Expect(err).NotTo(HaveOccurred())
-			full := e.object(string(content))
+			full := binary.Object(e, string(content))
 			status := full.Object["status"]
 			created, err := e.create(full)
 			e.Expect(err).NotTo(HaveOccurred())
@@ -108,8 +110,8 @@ func TestFullObjectsSurvive(t *testing.T) {
 func TestFieldSelectors(t *testing.T) {
 	e := newEnv(t)
 	installation := func(name, registration, seed string) *unstructured.Unstructured {
-		return e.object(`{apiVersion: core.gardener.cloud/v1beta1, kind: ControllerInstallation, metadata: {name: ` + name +
-			`}, spec: {registrationRef: {name: ` + registration + `}, seedRef: {name: ` + seed + `}}}`)
+		return binary.Object(e, `{apiVersion: core.gardener.cloud/v1beta1, kind: ControllerInstallation, metadata: {name: `+name+
+			`}, spec: {registrationRef: {name: `+registration+`}, seedRef: {name: `+seed+`}}}`)
 	}
 	for _, object := range []*unstructured.Unstructured{
 		e.project("one", "{namespace: garden-one}"), e.project("two", "{namespace: garden-two}"), e.project("none", "{}"),
@@ -190,8 +192,8 @@ func TestNeighboursThatMakeNoSense(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			e := all.in(t)
-			_, err := e.create(e.object(tc.manifest))
-			e.Expect(e.causes(err)).To(ConsistOf(tc.want))
+			_, err := e.create(binary.Object(e, tc.manifest))
+			e.Expect(binary.Causes(e, err)).To(ConsistOf(tc.want))
 		})
 	}
 }

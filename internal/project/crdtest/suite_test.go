@@ -3,18 +3,13 @@
 package crdtest
 
 import (
-	"context"
-	"errors"
 	"os"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -63,20 +58,10 @@ func (e *env) in(t *testing.T) *env {
 	return &env{WithT: NewWithT(t), t: t, client: e.client}
 }
 
-// object parses a manifest.
-func (e *env) object(manifest string) *unstructured.Unstructured {
-	e.t.Helper()
-	o := &unstructured.Unstructured{}
-	content, err := yaml.YAMLToJSON([]byte(manifest))
-	e.Expect(err).NotTo(HaveOccurred(), manifest)
-	e.Expect(o.UnmarshalJSON(content)).To(Succeed(), manifest)
-	return o
-}
-
 // project returns a Project with a name and a spec in YAML.
 func (e *env) project(name, spec string) *unstructured.Unstructured {
 	e.t.Helper()
-	o := e.object("apiVersion: core.gardener.cloud/v1beta1\nkind: Project\nspec: " + spec)
+	o := binary.Object(e, "apiVersion: core.gardener.cloud/v1beta1\nkind: Project\nspec: "+spec)
 	o.SetName(name)
 	return o
 }
@@ -84,33 +69,5 @@ func (e *env) project(name, spec string) *unstructured.Unstructured {
 // create creates a copy of o, which is removed at the end of the test. It returns the API server's response.
 func (e *env) create(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	e.t.Helper()
-	created := o.DeepCopy()
-	if err := e.client.Create(e.t.Context(), created); err != nil {
-		return nil, err
-	}
-	e.t.Cleanup(func() {
-		e.Expect(client.IgnoreNotFound(e.client.Delete(context.Background(), created.DeepCopy()))).To(Succeed())
-	})
-	return created, nil
-}
-
-// unchecked is the error that an API server adds if an invalid field prevents the evaluation of further rules.
-const unchecked = "some validation rules were not checked because the object was invalid"
-
-// causes returns the causes of an error with status 422 as "field: message"; none if there is no error.
-func (e *env) causes(err error) []string {
-	e.t.Helper()
-	if err == nil {
-		return nil
-	}
-	e.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
-	var all []string
-	status := apierrors.APIStatus(nil)
-	e.Expect(errors.As(err, &status)).To(BeTrue())
-	for _, cause := range status.Status().Details.Causes {
-		if !strings.Contains(cause.Message, unchecked) {
-			all = append(all, cause.Field+": "+cause.Message)
-		}
-	}
-	return all
+	return binary.CreateCopy(e.t, e.client, o)
 }

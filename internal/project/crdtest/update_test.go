@@ -6,6 +6,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // change is a merge patch of a Project.
@@ -35,7 +37,7 @@ func changeAll(t *testing.T, all map[string]change, status bool) {
 			} else {
 				err = e.client.Patch(t.Context(), project, patch)
 			}
-			e.Expect(e.causes(err)).To(ConsistOf(tc.want))
+			e.Expect(binary.Causes(e, err)).To(ConsistOf(tc.want))
 		})
 	}
 }
@@ -101,8 +103,8 @@ func TestThePhaseIsNotTakenBack(t *testing.T) {
 
 func TestGenerationAndStatusAreTheSubresources(t *testing.T) {
 	e := newEnv(t)
-	created, err := e.create(e.object(`{apiVersion: core.gardener.cloud/v1beta1, kind: Project, metadata: {name: gen}, spec: {}, status: ` +
-		`{phase: Ready}}`))
+	created, err := e.create(binary.Object(e,
+		`{apiVersion: core.gardener.cloud/v1beta1, kind: Project, metadata: {name: gen}, spec: {}, status: {phase: Ready}}`))
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(created.GetGeneration()).To(BeEquivalentTo(1))
 	e.Expect(created.Object).NotTo(HaveKey("status"))

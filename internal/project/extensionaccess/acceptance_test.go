@@ -1,11 +1,15 @@
 package extensionaccess_test
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/project/projecttest"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -30,6 +34,46 @@ func TestALabelledClusterRoleIsBoundToTheServiceAccountsOfSeedsThatItSelects(t *
 	s.Expect(s.get("d13").Labels).To(BeEmpty())
 	s.Eventually(s.metric).WithArguments("espalier_project_extension_bindings", "bound").WithTimeout(binary.Patience).
 		Should(BeNumerically(">=", 1))
+}
+
+// The ClusterRole is the one of the document "Access to the Garden Cluster for Extensions". Each field of the binding is as
+// gardener-controller-manager writes it.
+func TestBindingOfTheDocumentsClusterRole(t *testing.T) {
+	s := newScene(t, projecttest.Options{})
+	role := &rbacv1.ClusterRole{}
+	s.Expect(yaml.UnmarshalStrict([]byte(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: extension-create-subjectaccessreviews
+  annotations:
+    authorization.gardener.cloud/extensions-serviceaccount-selector: >-
+      {"matchLabels":{"controllerregistration.core.gardener.cloud/name":"shop"}}
+  labels:
+    authorization.gardener.cloud/custom-extensions-permissions: "true"
+rules:
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
+`), role)).To(Succeed())
+	registration := map[string]string{"controllerregistration.core.gardener.cloud/name": "shop"}
+	s.account("seed-foo", "extension-shop-1", registration)
+	s.account("seed-bar", "extension-shop-2", registration)
+	s.account("garden-foo", "extension-shop-3", registration)
+	s.account("seed-foo", "extension-other", map[string]string{"controllerregistration.core.gardener.cloud/name": "other"})
+	s.create(role)
+	s.T.Cleanup(func() {
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name}}
+		s.Expect(client.IgnoreNotFound(s.Admin.Delete(context.WithoutCancel(t.Context()), binding))).To(Succeed())
+	})
+	s.expectBound(role, "seed-bar/extension-shop-2", "seed-foo/extension-shop-1")
+	binding := s.get(role.Name)
+	s.Expect(binding.Labels).To(BeEmpty())
+	s.Expect(binding.Annotations).To(BeEmpty())
+	s.Expect(binding.Finalizers).To(BeEmpty())
 }
 
 func TestSubjectsFollowServiceAccountsAndTheSelector(t *testing.T) {

@@ -35,8 +35,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
-// ClusterRoles with the label are watched, and one is read before a binding is removed because its label is gone. Bindings grant rights
-// that the controller does not have itself; hence the verb bind.
+// The controller watches ClusterRoles with the label. When a ClusterRole loses the label, the controller reads it again before it deletes
+// the binding. Bindings grant rights that the controller does not have itself; hence the verb bind.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=get;list;watch;bind,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch,roleName=espalier-project-controller-source
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get;list;watch;create;patch;delete,roleName=espalier-project-controller-source

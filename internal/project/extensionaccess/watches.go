@@ -105,7 +105,8 @@ func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.S
 	}
 }
 
-// bindingChanged enqueues the role of a binding that is kept, or that has the name of a labelled role.
+// bindingChanged enqueues the role that has the name of a binding, if the table of bindings contains the binding before or after the
+// change, or if the role is labelled.
 func (w *watches) bindingChanged(key types.NamespacedName, before, after *rbacv1.ClusterRoleBinding) {
 	if _, labelled := w.roles.Get(key); labelled || before != nil || after != nil {
 		w.enqueue(key.Name)

@@ -32,10 +32,10 @@ func selectQuota(entries []config.ProjectQuota, project map[string]string) (*cor
 	return nil, nil
 }
 
-// desiredQuota returns the ResourceQuota of a namespace. existing is the current one, nil if there is none; it is not changed. The
-// limited resources are exactly the ones in the configuration. A resource that the current quota limits keeps its value, because
-// operators change the values by hand. Labels, annotations and owners that other clients have added stay; scopes of the
-// configuration are ignored.
+// desiredQuota returns the ResourceQuota of a namespace. existing is the current ResourceQuota, nil if there is none; it is not changed.
+// The limited resources are exactly the resources in the configuration. A resource that the current quota limits keeps its value, because
+// operators change the values by hand. Labels, annotations and owners that other clients have added stay; scopes of the configuration are
+// ignored.
 func desiredQuota(namespace string, existing, configured *corev1.ResourceQuota, owner metav1.OwnerReference) *corev1.ResourceQuota {
 	want := &corev1.ResourceQuota{}
 	if existing != nil {

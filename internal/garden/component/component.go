@@ -4,6 +4,7 @@
 package component
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
@@ -35,13 +37,20 @@ type Component struct {
 	Await Task
 	// Destroy is the task of a deletion. Its name is empty if nothing has to be destroyed.
 	Destroy Task
-	// Unless returns why the Garden does not want the component, in one sentence, or "". A reconciliation then deletes Sets, Leftovers and
-	// AccessSecrets, even if Own.Deploy is true; it skips the task of a row without all of them. Nil: every Garden wants the component.
+	// Unless returns why the Garden does not want the component, in one sentence, or "". Nil: every Garden wants the component. Callers use
+	// Unwanted. A reconciliation deletes Sets, Leftovers and AccessSecrets of an unwanted component, even if Own.Deploy is true; it skips the
+	// task of a row without all of them.
 	Unless func(values.Values) string
+	// Skippable is true if the configuration of the operator may skip the component: see values.Operator.
+	Skippable bool
+	// Users are objects of other clients that need the component. If the component is skipped, it stays while one of them exists.
+	Users []Object
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
 	Definitions func() ([]*unstructured.Unstructured, error)
-	// Requests returns the requests for the Secrets that Objects needs. Nil: it needs none.
-	Requests func(values.Values) Requests
+	// Credentials are the Secrets of the component itself. Package install generates every Secret with a Request, for Objects.
+	Credentials []Credential
+	// Needs names the Secrets of other rows that Objects needs.
+	Needs Needs
 	// Objects returns the objects of the component. It is pure.
 	Objects func(values.Values, Secrets) (Objects, error)
 	// Ignored returns the settings of the Garden that the component does not have, for the log. Nil: there are none.
@@ -57,10 +66,24 @@ type Component struct {
 	// AccessSecrets are the names of its Secrets with tokens for the virtual cluster, which are destroyed as Leftovers are. While the key for
 	// tokens is replaced, the tokens are renewed after the component is deployed.
 	AccessSecrets []string
+	// KeyUsers are its objects that name keys and authorities, and not only their bundles: Deployments and ManagedResources. A key that they
+	// name and that does not exist was lost.
+	KeyUsers []Object
 	// Condition is the type of the condition of the Garden that Sets, Deployments and Etcds count for.
 	Condition corev1beta1.ConditionType
 	// Deployments and Etcds are the names of the Deployments and Etcds of the control plane without which the condition is not True.
 	Deployments, Etcds []string
+}
+
+// Unwanted returns why the operator does not deploy the component for a Garden, in one sentence, or "".
+func (c Component) Unwanted(v values.Values) string {
+	if slices.Contains(v.SkipComponents, c.Name) {
+		return "The configuration of the operator skips " + c.Name + "."
+	}
+	if c.Unless == nil {
+		return ""
+	}
+	return c.Unless(v)
 }
 
 // Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ: package install
@@ -149,17 +172,59 @@ type Object struct {
 	Cluster bool
 }
 
-// Requests are requests for Secrets.
-type Requests struct {
-	// Bundles are the names of certificate authorities whose bundles are needed.
-	Bundles []string
-	// Current are the logical names of Secrets that other tasks have generated.
-	Current []string
-	// Generated are the Secrets of the component itself.
-	Generated []secrets.Request
+// Credential is a Secret with a credential, by default one that the manager of secrets generates.
+type Credential struct {
+	// Name is the logical name of the Secret.
+	Name string
+	// Secret is the name of a Secret that others generate, or a pattern of path.Match. Empty: the manager of secrets generates the Secret.
+	Secret string
+	// Purpose is the use of the credential, and Users are the programs that use it, for the documentation.
+	Purpose, Users string
+	// Lifetime is the time for which the credential is valid, Renewal describes its renewal, and Test is the name of a test of the renewal,
+	// for the documentation. Empty: they follow from Request and Rotation.
+	Lifetime, Renewal, Test string
+	// Request returns the request for the Secret. Nil: the request depends on the cluster, and a step makes it.
+	Request func(values.Values) secrets.Request
+	// Rotation is the credential of the Garden whose rotation renews the Secret. Empty: the operator renews the Secret before it expires, and
+	// when its certificate authority is replaced.
+	Rotation rotation.Credential
+	// Irreplaceable is true for a key or a certificate authority that only a rotation replaces, and that outlives the Garden.
+	Irreplaceable bool
+	// Early is true if the Secret has a private key, which takes up to some seconds, and is generated while the etcds start. The task that
+	// deploys the component requests it again.
+	Early bool
+	// Temporary is true if only some reconciliations generate the Secret. The others delete it.
+	Temporary bool
 }
 
-// Secrets are the Secrets that were requested, by their logical names.
+// WebhookCertificate returns the row of a certificate that a server of webhooks issues itself, with its own authority.
+func WebhookCertificate(secret, purpose string) Credential {
+	return Credential{
+		Name: secret, Secret: secret, Purpose: purpose, Users: secret + ", API servers", Lifetime: "90 days, its authority 365 days",
+		Renewal: "by its server", Test: "TestCertificatesAreRenewedWhileConfigurationsCannotBeReached",
+	}
+}
+
+// Token returns the row of a token for the virtual cluster that the resource manager of that cluster requests.
+func Token(secret, user, lifetime string) Credential {
+	return Credential{
+		Name: secret, Secret: secret, Purpose: "authenticates in the virtual cluster", Users: user, Lifetime: lifetime,
+		Renewal: "by token-controllers; all with a new `service-account-key`", Test: "TestNewKeyForTokensIsPreparedWhenAllTokensAreRenewed",
+	}
+}
+
+// CertificateLifetime is the Lifetime of certificates without a validity of their own.
+const CertificateLifetime = "10 years"
+
+// Needs names Secrets that other tasks have generated.
+type Needs struct {
+	// Bundles are the names of certificate authorities whose bundles are needed.
+	Bundles []string
+	// Current are the logical names of Secrets.
+	Current []string
+}
+
+// Secrets are the Secrets of Credentials and Needs, by their logical names.
 type Secrets struct {
 	Bundles, Current, Generated map[string]*corev1.Secret
 }

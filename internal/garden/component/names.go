@@ -6,11 +6,25 @@ const (
 	VPADefinitions   = "vpa-definitions"
 	HVPA             = "hvpa"
 	IstioDefinitions = "istio-definitions"
+	// MonitoringDefinitions and ExtensionDefinitions are the rows of definitions that gardenlet needs in the runtime cluster.
+	MonitoringDefinitions = "monitoring-definitions"
+	ExtensionDefinitions  = "extension-definitions"
+
+	// PrometheusOperator is the row of the operator of Prometheus and Alertmanager, of the Garden and of a Seed in the runtime cluster.
+	PrometheusOperator = "prometheus-operator"
 
 	// RuntimeSystem is the row of the NetworkPolicies and PriorityClasses of the runtime cluster.
 	RuntimeSystem = "runtime-system"
 	// ResourceManager is the row of the resource manager of the runtime cluster.
 	ResourceManager = "gardener-resource-manager"
+	// BackupBucket and BackupEntry are the rows of the bucket for backups of the main etcd.
+	BackupBucket = "backup-bucket"
+	BackupEntry  = "backup-entry"
+	// EarlyExtensions and LateExtensions are the rows of the Extensions before and after kube-apiserver.
+	EarlyExtensions = "extensions-early"
+	LateExtensions  = "extensions"
+	// DNSRecords is the row of the DNS records of the Garden.
+	DNSRecords = "dns-records"
 	// Etcds is the row of the etcds of the virtual cluster.
 	Etcds = "etcds"
 	// NoManagedResources is the step of a deletion after which the runtime cluster has no ManagedResource.
@@ -26,6 +40,10 @@ const (
 	// VirtualResourceManager is the row of the resource manager of the virtual cluster.
 	VirtualResourceManager = "virtual-resource-manager"
 	VirtualSystem          = "virtual-system"
-	GardenerAccess         = "gardener-access"
-	GardenerAPIServer      = "gardener-apiserver"
+	// Connection is the step after which the operator can read the virtual cluster.
+	Connection        = "connection"
+	GardenerAccess    = "gardener-access"
+	GardenerAPIServer = "gardener-apiserver"
+	// GardenerControllerManager is the row of gardener-controller-manager, and of the policy that keeps it from changing Projects.
+	GardenerControllerManager = "gardener-controller-manager"
 )

@@ -13,7 +13,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 const (
@@ -97,13 +97,13 @@ func (s Server) AdmissionParts(p Plugins, refs References) ([]Part, error) {
 	files[admissionFile] = string(text)
 	parts := []Part{{
 		Volume: "admission-config", Folder: admissionFolder,
-		Object: shared.Owner{Namespace: s.Namespace}.UniqueConfigMap(s.Name+"-admission-config", files),
+		Object: object.Owner{Namespace: s.Namespace}.UniqueConfigMap(s.Name+"-admission-config", files),
 		Args:   append(p.args(), "--admission-control-config-file="+admissionFolder+"/"+admissionFile),
 	}}
 	if len(kubeconfigs) > 0 {
 		parts = append(parts, Part{
 			Volume: "admission-kubeconfigs", Folder: admissionKubeconfigsFolder, Private: true,
-			Object: shared.UniqueSecret(s.Namespace, s.Name+"-admission-kubeconfigs", nil, kubeconfigs),
+			Object: object.UniqueSecret(s.Namespace, s.Name+"-admission-kubeconfigs", nil, kubeconfigs),
 		})
 	}
 	return parts, nil

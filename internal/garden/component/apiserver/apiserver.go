@@ -14,7 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 )
 
@@ -62,7 +63,7 @@ func Args(parts []Part) []string {
 }
 
 // Mount adds the folders of parts.
-func Mount(m *shared.Mounts, parts []Part) {
+func Mount(m *pods.Mounts, parts []Part) {
 	for _, each := range parts {
 		if each.Volume != "" {
 			m.Add(each.Volume, each.Folder, true, each.source())
@@ -72,22 +73,22 @@ func Mount(m *shared.Mounts, parts []Part) {
 
 func (p Part) source() corev1.VolumeSource {
 	if p.Object == nil {
-		return shared.SecretSource(p.Secret, p.Private)
+		return pods.SecretSource(p.Secret, p.Private)
 	}
 	if _, isConfigMap := p.Object.(*corev1.ConfigMap); isConfigMap {
-		return shared.ConfigMapSource(p.Object.GetName())
+		return pods.ConfigMapSource(p.Object.GetName())
 	}
-	return shared.SecretSource(p.Object.GetName(), p.Private)
+	return pods.SecretSource(p.Object.GetName(), p.Private)
 }
 
 // Deployment returns the Deployment of an API server: see Owner.Deployment. It also sets the priority class and the grace period of the
 // Pods, and turns off the automount of a token. New Pods start before old ones end.
 func Deployment(
-	owner shared.Owner, name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec,
+	owner object.Owner, name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec,
 ) *appsv1.Deployment {
 	pod.PriorityClassName, pod.AutomountServiceAccountToken = system.Class500, ptr.To(false)
 	pod.TerminationGracePeriodSeconds = ptr.To[int64](ShutdownSeconds)
-	d := owner.WithLabels(map[string]string{shared.AvailabilityType: shared.Server}).Deployment(name, replicas, selector, further, pod)
+	d := owner.WithLabels(map[string]string{object.AvailabilityType: object.Server}).Deployment(name, replicas, selector, further, pod)
 	d.Spec.MinReadySeconds = 30
 	d.Spec.Strategy = appsv1.DeploymentStrategy{
 		Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{

@@ -10,7 +10,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -46,7 +46,7 @@ func ServingArgs() []string {
 	return []string{
 		"--tls-cert-file=" + CertificateIn(ServerFolder),
 		"--tls-private-key-file=" + KeyIn(ServerFolder),
-		"--tls-cipher-suites=" + shared.CipherSuites(),
+		"--tls-cipher-suites=" + flags.CipherSuites(),
 		"--http2-max-streams-per-connection=1000",
 		"--livez-grace-period=1m",
 		"--profiling=false",
@@ -95,5 +95,5 @@ func WatchCacheArgs(sizes *operatorv1alpha1.WatchCacheSizes) []string {
 func LogArgs(logging *operatorv1alpha1.APIServerLogging) []string {
 	logging = cmp.Or(logging, &operatorv1alpha1.APIServerLogging{})
 	return append([]string{fmt.Sprintf("--v=%d", ptr.Deref(logging.Verbosity, 2))},
-		shared.OptionalArg("--vmodule=httplog=%d", logging.HTTPAccessVerbosity)...)
+		flags.OptionalArg("--vmodule=httplog=%d", logging.HTTPAccessVerbosity)...)
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 const (
@@ -30,7 +30,7 @@ rules:
 func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
 	data := map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}
 	own := Part{
-		Volume: "audit-policy-config", Folder: auditFolder, Object: shared.Owner{Namespace: s.Namespace}.UniqueConfigMap(policy, data),
+		Volume: "audit-policy-config", Folder: auditFolder, Object: object.Owner{Namespace: s.Namespace}.UniqueConfigMap(policy, data),
 		Args: []string{"--audit-policy-file=" + auditFolder + "/" + auditPolicyFile},
 	}
 	if webhook == nil || refs.AuditPolicy == "" {
@@ -38,7 +38,7 @@ func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook
 	}
 	return []Part{own, {
 		Volume: "audit-webhook-kubeconfig", Folder: auditWebhookFolder, Private: true,
-		Object: shared.UniqueSecret(s.Namespace, s.Name+"-audit-webhook-kubeconfig", nil, map[string][]byte{KubeconfigFile: refs.AuditWebhook}),
+		Object: object.UniqueSecret(s.Namespace, s.Name+"-audit-webhook-kubeconfig", nil, map[string][]byte{KubeconfigFile: refs.AuditWebhook}),
 		Args: []string{
 			"--audit-webhook-config-file=" + auditWebhookFolder + "/" + KubeconfigFile,
 			fmt.Sprintf("--audit-webhook-batch-max-size=%d", ptr.Deref(webhook.BatchMaxSize, auditBatchSize)),

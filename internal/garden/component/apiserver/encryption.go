@@ -13,7 +13,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -113,8 +113,8 @@ func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	return preparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
 
-// SetMarks annotates a Deployment whose Pods write with a new key: with NewKeyPopulated, and with AnnotationEncryptionKey, whose value is
-// key, the name of the Secret with the new key.
+// SetMarks adds two annotations to a Deployment whose Pods encrypt with a new key: NewKeyPopulated, and AnnotationEncryptionKey, whose
+// value is key, the name of the Secret with the new key. It changes no other Deployment.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
 	phase := v.Phases[rotation.ETCDEncryptionKey]
 	writes := phase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) || phase == operatorv1alpha1.RotationPrepared && live == nil
@@ -278,7 +278,7 @@ func (s Server) EncryptionPart(e Encryption) (Part, error) {
 	}
 	const file = secretconfig.DataKeyEncryptionConfiguration
 	name := s.Name + configurationSuffix
-	object := shared.UniqueSecret(s.Namespace, name, map[string]string{RoleLabel: name}, map[string][]byte{file: content})
+	object := object.UniqueSecret(s.Namespace, name, map[string]string{RoleLabel: name}, map[string][]byte{file: content})
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, resourcesv1alpha1.KeepObject, "true")
 	return Part{
 		Volume: encryptionVolume, Folder: encryptionFolder, Private: true,

@@ -176,8 +176,8 @@ func judgeUsers(content []byte) error {
 	return err
 }
 
-// selfContained decodes a kubeconfig. It returns an error if the kubeconfig refers to files or programs: the Pods do not have them, or they
-// are credentials of the API server that the author of the kubeconfig may not read.
+// selfContained decodes a kubeconfig. It returns an error if the kubeconfig refers to files or programs. Most of them do not exist in the
+// Pods of the API server; a file that exists there may be a credential that the author of the kubeconfig may not use.
 func selfContained(content []byte) (*clientcmdapi.Config, error) {
 	config, err := clientcmd.Load(content)
 	if err != nil { // the cause could have a part of the content

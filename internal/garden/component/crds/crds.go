@@ -1,8 +1,9 @@
 // Package crds contains the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
 //
 // The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
-// hack/garden-crds.sh says which module and version each folder is from. There is no definition of Hvpas: no module has one, and the kind
-// is only removed.
+// hack/garden-crds.sh says which module and version each folder is from. The definitions in the folder monitoring have no descriptions of
+// fields: the process keeps all definitions in memory, and descriptions are four fifths of these. The definitions in the folder extensions
+// are generated from package api/extensions/v1alpha1. There is no definition of Hvpas: no module has one, and the kind is only removed.
 package crds
 
 import (
@@ -19,6 +20,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -26,12 +28,13 @@ import (
 	"github.com/espalier-dev/espalier/deploy"
 )
 
-//go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml
+//go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml monitoring/*.yaml extensions/*.yaml
 var files embed.FS
 
 // Each folder is decoded once, because that takes much longer than a copy. Callers must not change the returned objects: see copies.
 var (
 	etcd, vpa, istio, fluent = once(files, "etcd"), once(files, "vpa"), once(files, "istio"), once(files, "fluent")
+	monitoring, extensions   = once(files, "monitoring"), once(files, "extensions")
 	managedResources         = once(deploy.Files, "crds")
 )
 
@@ -80,6 +83,51 @@ func Istio() ([]*unstructured.Unstructured, error) { return copies(istio()) }
 
 // Fluent returns the definitions for fluent-operator, without those for fluentd.
 func Fluent() ([]*unstructured.Unstructured, error) { return copies(fluent()) }
+
+// Monitoring returns the definitions for prometheus-operator.
+func Monitoring() ([]*unstructured.Unstructured, error) { return copies(monitoring()) }
+
+// releaseAnnotation is an annotation of the definitions of prometheus-operator with its release.
+const releaseAnnotation = "operator.prometheus.io/version"
+
+// HasRelease reports whether a definition says which release of its program it is of, so that Newer can compare it.
+func HasRelease(definition *unstructured.Unstructured) bool {
+	return definition.GetAnnotations()[releaseAnnotation] != ""
+}
+
+// Newer returns why a definition of the cluster is newer than ours, which HasRelease, or "": it is of a later release, or it has versions
+// of its kind that ours does not have. Objects may depend on them, so it must not be replaced.
+func Newer(live, ours *unstructured.Unstructured) string {
+	theirs := live.GetAnnotations()[releaseAnnotation]
+	release, err := version.ParseGeneric(theirs)
+	own, ownErr := version.ParseGeneric(ours.GetAnnotations()[releaseAnnotation])
+	if err == nil && ownErr == nil && own.LessThan(release) {
+		return "it is of release " + theirs
+	}
+	known := versionsOf(ours)
+	for _, each := range versionsOf(live) {
+		if !slices.Contains(known, each) {
+			return "it has version " + each
+		}
+	}
+	return ""
+}
+
+// versionsOf returns the names of the versions of a definition.
+func versionsOf(definition *unstructured.Unstructured) []string {
+	list, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	names := make([]string, 0, len(list))
+	for _, each := range list {
+		fields, _ := each.(map[string]any)
+		name, _, _ := unstructured.NestedString(fields, "name")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Extensions returns those definitions of extensions.gardener.cloud that gardenlet does not deploy into the runtime cluster of a Garden.
+// Their deletion is protected.
+func Extensions() ([]*unstructured.Unstructured, error) { return protected(extensions()) }
 
 // ManagedResources returns the definition of ManagedResources. Its deletion is protected.
 func ManagedResources() ([]*unstructured.Unstructured, error) { return protected(managedResources()) }

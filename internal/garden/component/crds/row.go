@@ -29,6 +29,10 @@ var VPAComponent = component.Component{
 	Destroy: afterResourceManager("Destroying custom resource definition for VPA"),
 }
 
+// The definition of Hvpas is removed, unless there are some.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=patch;delete
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list
+
 // HVPAComponent is the definition of Hvpas, which is only removed, in a step of its own.
 var HVPAComponent = component.Component{
 	Name: component.HVPA, Plane: component.Runtime,
@@ -52,4 +56,25 @@ var FluentComponent = component.Component{
 	Name: "fluent-definitions", Plane: component.Runtime, Definitions: Fluent,
 	Deploy:  component.Task{Name: "Deploying custom resource definitions for fluent-operator", Does: deploys},
 	Destroy: afterResourceManager("Destroying custom resource definition for fluent-operator"),
+}
+
+// MonitoringComponent is the definitions for prometheus-operator. The vertical pod autoscaler starts after them: it needs minutes to notice
+// a kind whose definition was created later.
+var MonitoringComponent = component.Component{
+	Name: component.MonitoringDefinitions, Plane: component.Runtime, Definitions: Monitoring,
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for prometheus-operator",
+		Does: deploys + "; the [Seed](runtime-as-seed.md) of the runtime cluster needs them",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definitions for prometheus-operator"),
+}
+
+// ExtensionsComponent is the definitions of extensions.gardener.cloud that gardenlet expects in the runtime cluster of a Garden.
+var ExtensionsComponent = component.Component{
+	Name: component.ExtensionDefinitions, Plane: component.Runtime, Definitions: Extensions,
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for extensions",
+		Does: deploys + "; the [Seed](runtime-as-seed.md) of the runtime cluster needs them",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definitions for extensions"),
 }

@@ -4,7 +4,7 @@ import (
 	"net"
 	"slices"
 
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -17,6 +17,13 @@ const (
 	PeerAuthority = rotation.ETCDPeerAuthority
 )
 
+// Logical names of Secrets; names of serving certificates end with the role of the etcd.
+const (
+	clientCertificate = "etcd-client"
+	serverCertificate = "etcd-server-"
+	peerCertificate   = "etcd-peer-server-"
+)
+
 // Certificates are requests for the certificates of an etcd. Peer is nil without high availability.
 type Certificates struct {
 	Server secrets.Request
@@ -24,9 +31,9 @@ type Certificates struct {
 }
 
 // ClientCertificate returns the request for the certificate that all clients of the etcds use.
-func ClientCertificate() secrets.Request {
+func ClientCertificate(values.Values) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
-		Name: "etcd-client", CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,
+		Name: clientCertificate, CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,
 	}}
 }
 
@@ -35,14 +42,14 @@ func ServerCertificates(v values.Values, role Role) Certificates {
 	name, members := role.Name(), "*."+role.Name()+"-peer"
 	requests := Certificates{Server: secrets.Request{
 		SignedBy: Authority,
-		Config: serverConfig("etcd-server-"+string(role), slices.Concat(
-			[]string{name + "-local"}, shared.Services(v.Namespace, name+"-client", members),
+		Config: serverConfig(serverCertificate+string(role), slices.Concat(
+			[]string{name + "-local"}, object.DNSNames(v.Namespace, name+"-client", members),
 		)),
 	}}
 	if v.HighAvailability {
 		requests.Peer = &secrets.Request{
 			SignedBy: PeerAuthority, Signer: secrets.CurrentSigner,
-			Config: serverConfig("etcd-peer-server-"+string(role), shared.Services(v.Namespace, name+"-peer", members)),
+			Config: serverConfig(peerCertificate+string(role), object.DNSNames(v.Namespace, name+"-peer", members)),
 		}
 	}
 	return requests

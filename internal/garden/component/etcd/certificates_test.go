@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -37,5 +38,5 @@ func TestCertificates(t *testing.T) {
 		},
 	}))
 	g.Expect(etcd.ServerCertificates(plain(), etcd.Main).Peer).To(BeNil())
-	g.Expect(etcd.ClientCertificate().SignedBy).To(Equal("ca-etcd"))
+	g.Expect(etcd.ClientCertificate(values.Values{}).SignedBy).To(Equal("ca-etcd"))
 }

@@ -5,6 +5,7 @@
 package etcd
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -19,7 +20,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -51,7 +53,8 @@ func HasVolume(claim string) bool {
 
 const (
 	serverPort = 2380
-	clientPort = 2379
+	// ClientPort is the port for clients.
+	ClientPort = 2379
 	backupPort = 8080
 	// wrapperPort must not change: the sidecar expects it.
 	wrapperPort = 9095
@@ -61,6 +64,8 @@ const (
 type Secrets struct {
 	CA, Server, Client string
 	PeerCA, PeerServer string
+	// Backup is the Secret with the credentials for the bucket. Empty: the one that the Garden names.
+	Backup string
 }
 
 // figures are the settings in which the etcds differ.
@@ -78,13 +83,13 @@ func (r Role) figures(v values.Values) figures {
 	if r == Events {
 		return figures{
 			metrics: druidcorev1alpha1.Basic, volumeClaim: r.Name(), capacity: "10Gi", cpu: "30m", memory: "150M", leastMemory: "60M",
-			backupCPU: "10m", backupMemory: "40Mi", minAllowed: shared.MinAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
+			backupCPU: "10m", backupMemory: "40Mi", minAllowed: pods.MinAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
 		}
 	}
 	return figures{
 		metrics: druidcorev1alpha1.Extensive, volumeClaim: "main-virtual-garden-etcd", capacity: "25Gi",
 		cpu: "150m", memory: "500M", leastMemory: "300M",
-		backupCPU: "20m", backupMemory: "80Mi", minAllowed: shared.MinAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
+		backupCPU: "20m", backupMemory: "80Mi", minAllowed: pods.MinAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
 	}
 }
 
@@ -93,12 +98,12 @@ func (r Role) figures(v values.Values) figures {
 func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Etcd {
 	f := role.figures(v)
 	o := &druidcorev1alpha1.Etcd{
-		TypeMeta: shared.Type(druidcorev1alpha1.SchemeGroupVersion.String(), "Etcd"),
+		TypeMeta: object.Type(druidcorev1alpha1.SchemeGroupVersion.String(), "Etcd"),
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: v.Namespace, Name: role.Name(), Labels: map[string]string{"role": string(role), shared.Role: "controlplane"},
+			Namespace: v.Namespace, Name: role.Name(), Labels: map[string]string{"role": string(role), object.Role: "controlplane"},
 		},
 		Spec: druidcorev1alpha1.EtcdSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: role.selector()}, Labels: podLabels(v, role), Replicas: 1,
+			Selector: &metav1.LabelSelector{MatchLabels: role.Labels()}, Labels: podLabels(v, role), Replicas: 1,
 			PriorityClassName: ptr.To(system.Class500), VolumeClaimTemplate: &f.volumeClaim,
 			StorageCapacity: capacity(f, live), StorageClass: storageClass(f, live),
 			Etcd: etcdSpec(v, role, secrets, live), Backup: backup(v, role, secrets, live),
@@ -116,14 +121,15 @@ func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 	return o
 }
 
-func (r Role) selector() map[string]string {
-	return map[string]string{shared.Role: "controlplane", "role": string(r), "app": "etcd-statefulset"}
+// Labels returns the labels of the Pods.
+func (r Role) Labels() map[string]string {
+	return map[string]string{object.Role: "controlplane", "role": string(r), "app": "etcd-statefulset"}
 }
 
 // podLabels returns the labels of the Pods. Only the main etcd may connect to other networks, for its backups. With high availability, the
 // members of an etcd connect to each other, and the sidecars of the main etcd pass requests for snapshots on to their leader.
 func podLabels(v values.Values, role Role) map[string]string {
-	labels := shared.Union(role.selector(), network.Clients())
+	labels := object.Union(role.Labels(), network.Clients())
 	if role == Main {
 		maps.Copy(labels, network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks))
 	}
@@ -176,8 +182,8 @@ func etcdSpec(v values.Values, role Role, secrets Secrets, live *druidcorev1alph
 	f := role.figures(v)
 	spec := druidcorev1alpha1.EtcdConfig{
 		Metrics: &f.metrics, Quota: ptr.To(resource.MustParse("8Gi")), DefragmentationSchedule: ptr.To(defragmentation(v, role, live)),
-		ServerPort: ptr.To[int32](serverPort), ClientPort: ptr.To[int32](clientPort), WrapperPort: ptr.To[int32](wrapperPort),
-		Resources:    ptr.To(shared.RequestsOfAtLeast(f.cpu, f.memory, f.minAllowed)),
+		ServerPort: ptr.To[int32](serverPort), ClientPort: ptr.To[int32](ClientPort), WrapperPort: ptr.To[int32](wrapperPort),
+		Resources:    ptr.To(pods.RequestsOfAtLeast(f.cpu, f.memory, f.minAllowed)),
 		ClientUrlTLS: clientTLS(v.Namespace, secrets), ClientService: clientService(v),
 	}
 	if v.HighAvailability {
@@ -206,25 +212,25 @@ func reference(namespace, name string) corev1.SecretReference {
 
 func clientService(v values.Values) *druidcorev1alpha1.ClientService {
 	return &druidcorev1alpha1.ClientService{
-		Annotations: network.From(network.GardenScrapeTargets, clientPort, backupPort), TrafficDistribution: shared.TrafficDistribution(v),
+		Annotations: network.From(network.GardenScrapeTargets, ClientPort, backupPort), TrafficDistribution: object.TrafficDistribution(v),
 	}
 }
 
 func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.BackupSpec {
 	f := role.figures(v)
 	spec := druidcorev1alpha1.BackupSpec{
-		TLS: clientTLS(v.Namespace, secrets), Port: ptr.To[int32](backupPort), Resources: ptr.To(shared.Requests(f.backupCPU, f.backupMemory)),
+		TLS: clientTLS(v.Namespace, secrets), Port: ptr.To[int32](backupPort), Resources: ptr.To(pods.Requests(f.backupCPU, f.backupMemory)),
 		GarbageCollectionPolicy: ptr.To[druidcorev1alpha1.GarbageCollectionPolicy](druidcorev1alpha1.GarbageCollectionPolicyExponential),
 		GarbageCollectionPeriod: duration(garbageCollectionPeriod),
 		SnapshotCompression: &druidcorev1alpha1.CompressionSpec{
 			Enabled: ptr.To(true), Policy: ptr.To[druidcorev1alpha1.CompressionPolicy](druidcorev1alpha1.GzipCompression),
 		},
-		SnapshotCompaction: &druidcorev1alpha1.SnapshotCompactionSpec{Resources: ptr.To(shared.Requests("600m", "3Gi"))},
+		SnapshotCompaction: &druidcorev1alpha1.SnapshotCompactionSpec{Resources: ptr.To(pods.Requests("600m", "3Gi"))},
 	}
 	if role != Main || v.ETCDMain.Backup == nil {
 		return spec
 	}
-	spec.Store = store(v, live)
+	spec.Store = store(v, secrets, live)
 	spec.FullSnapshotSchedule = ptr.To(fullSnapshot(v, live))
 	spec.DeltaSnapshotPeriod = duration(deltaSnapshotPeriod)
 	spec.DeltaSnapshotMemoryLimit = ptr.To(resource.MustParse("100Mi"))
@@ -239,7 +245,7 @@ func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 
 // store returns the container and the prefix in which backups are stored. The part of the bucket name behind the first slash is the
 // beginning of the prefix. If the Garden names no bucket, the live Etcd keeps its container.
-func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.StoreSpec {
+func store(v values.Values, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.StoreSpec {
 	b := v.ETCDMain.Backup
 	container, above, _ := strings.Cut(ptr.Deref(b.BucketName, ""), "/")
 	if container == "" {
@@ -254,7 +260,7 @@ func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Sto
 	}
 	return &druidcorev1alpha1.StoreSpec{
 		Provider: ptr.To(druidcorev1alpha1.StorageProvider(b.Provider)), Container: &container, Prefix: prefix,
-		SecretRef: ptr.To(reference(v.Namespace, b.SecretRef.Name)),
+		SecretRef: ptr.To(reference(v.Namespace, cmp.Or(secrets.Backup, b.SecretRef.Name))),
 	}
 }
 
@@ -263,9 +269,9 @@ func store(v values.Values, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Sto
 // window, one may take them away from the events etcd.
 func Autoscaler(v values.Values, role Role, live *unstructured.Unstructured) client.Object {
 	f := role.figures(v)
-	least := shared.Memory(f.leastMemory)
+	least := pods.Memory(f.leastMemory)
 	maps.Copy(least, f.minAllowed)
-	a := shared.Autoscaler{
+	a := object.Autoscaler{
 		Name: role.Name(), APIVersion: druidcorev1alpha1.SchemeGroupVersion.String(), Kind: "Etcd", Container: "etcd", MinAllowed: least,
 		Labels: map[string]string{
 			"role": "etcd-vpa-" + string(role), operatorv1alpha1.LabelEvictionRequirements: operatorv1alpha1.EvictionRequirementsManaged,
@@ -278,7 +284,7 @@ func Autoscaler(v values.Values, role Role, live *unstructured.Unstructured) cli
 		a.Annotations[operatorv1alpha1.AnnotationMaintenanceWindow] = window.Begin + "," + window.End
 	}
 	if live != nil {
-		a.EvictionRequirements = shared.EvictionRequirements(live)
+		a.EvictionRequirements = object.EvictionRequirements(live)
 	}
 	return a.Object(v, v.Namespace)
 }

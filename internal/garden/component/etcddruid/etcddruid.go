@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -38,7 +39,7 @@ const (
 
 // Objects returns the objects of the ManagedResource.
 func Objects(v values.Values) ([]client.Object, error) {
-	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{shared.Role: name}}
+	owner := object.Owner{Namespace: v.Namespace, Labels: map[string]string{object.Role: name}}
 	image, err := v.ExternalImage(name)
 	if err != nil {
 		return nil, err
@@ -53,9 +54,9 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	overwrite := owner.UniqueConfigMap(imagesName, map[string]string{imagesKey: images})
-	metrics := shared.ServicePort("metrics", metricsPort, metricsPort)
+	metrics := object.ServicePort("metrics", metricsPort, metricsPort)
 	service := owner.Service(name, network.From(network.SeedScrapeTargets, metricsPort), metrics)
-	service.Labels[shared.AvailabilityType] = shared.Controller
+	service.Labels[object.AvailabilityType] = object.Controller
 	return []client.Object{
 		owner.ServiceAccount(name),
 		owner.ClusterRole(roleName, rules()...),
@@ -64,8 +65,8 @@ func Objects(v values.Values) ([]client.Object, error) {
 		service,
 		deployment(owner, image, config.Name, overwrite.Name),
 		owner.DisruptionBudget(name),
-		shared.Autoscaler{
-			Name: name + "-vpa", Target: name, Labels: owner.Labels, Container: name, MinAllowed: shared.Memory("100M"),
+		object.Autoscaler{
+			Name: name + "-vpa", Target: name, Labels: owner.Labels, Container: name, MinAllowed: pods.Memory("100M"),
 		}.Object(v, v.Namespace),
 		overwrite,
 	}, nil
@@ -101,11 +102,11 @@ func imageList(v values.Values) (string, error) {
 
 // deployment returns the Deployment. config is the name of the ConfigMap with the configuration, and images is the name of the ConfigMap
 // with the list of images that etcd-druid uses instead of its own list.
-func deployment(owner shared.Owner, image, config, images string) *appsv1.Deployment {
-	var m shared.Mounts
-	m.Add(configName, configPath, true, shared.ConfigMapSource(config))
-	m.Add("imagevector-overwrite", imagesPath, true, shared.ConfigMapSource(images))
-	clients := shared.Union(network.Clients(),
+func deployment(owner object.Owner, image, config, images string) *appsv1.Deployment {
+	var m pods.Mounts
+	m.Add(configName, configPath, true, pods.ConfigMapSource(config))
+	m.Add("imagevector-overwrite", imagesPath, true, pods.ConfigMapSource(images))
+	clients := object.Union(network.Clients(),
 		// etcd-druid reads metrics of the compaction of backups, of the garden and of Shoots in a seed that is the runtime cluster.
 		network.ClientsOf("virtual-garden-etcd-main-client-tcp-8080", "all-shoots-etcd-main-client-tcp-8080"))
 	d := owner.Deployment(name, 1, owner.Labels, clients, corev1.PodSpec{
@@ -114,13 +115,13 @@ func deployment(owner shared.Owner, image, config, images string) *appsv1.Deploy
 		Containers: []corev1.Container{{
 			Name: name, Image: image, Args: []string{"--config=" + configPath + "/" + configKey},
 			Env:   []corev1.EnvVar{{Name: "IMAGEVECTOR_OVERWRITE", Value: imagesPath + "/" + imagesKey}},
-			Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", metricsPort)}, VolumeMounts: m.Paths,
-			Resources: shared.Requests("50m", "128Mi"),
+			Ports: []corev1.ContainerPort{pods.ContainerPort("metrics", metricsPort)}, VolumeMounts: m.Paths,
+			Resources: pods.Requests("50m", "128Mi"),
 		}},
 	})
-	d.Labels[shared.AvailabilityType] = shared.Controller
+	d.Labels[object.AvailabilityType] = object.Controller
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
-	shared.AnnotateReferences(d)
+	object.AnnotateReferences(d)
 	return d
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -44,11 +44,11 @@ func Hosts(v values.Values) []string {
 
 // Service returns the Service of the API server.
 func Service(v values.Values) *corev1.Service {
-	service := Owner(v).Service(Name, shared.Union(
+	service := Owner(v).Service(Name, object.Union(
 		v.LoadBalancers.Annotations, network.From(network.GardenScrapeTargets, Port), network.FromNamespaces(clientNamespaces),
 		map[string]string{istio.ExportTo: istio.GatewayNamespace},
-	), shared.ServicePort("kube-apiserver", Port, Port))
-	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)
+	), object.ServicePort("kube-apiserver", Port, Port))
+	service.Spec.TrafficDistribution = object.TrafficDistribution(v)
 	return service
 }
 
@@ -78,8 +78,8 @@ func trafficPolicy() map[string]any {
 }
 
 // Owner returns the owner of all objects.
-func Owner(v values.Values) shared.Owner {
-	return shared.Owner{Namespace: v.Namespace, Labels: Labels()}
+func Owner(v values.Values) object.Owner {
+	return object.Owner{Namespace: v.Namespace, Labels: Labels()}
 }
 
 // Address returns the address of the load balancer of a gateway, by its Service: a host name, or else an IP address. It is empty if there

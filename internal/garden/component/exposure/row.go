@@ -22,6 +22,9 @@ var ServiceComponent = component.Component{
 	Leftovers: []component.Object{{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), Name: Name}},
 }
 
+// Objects of Istio lead connections from the gateway to kube-apiserver.
+// +kubebuilder:rbac:groups=networking.istio.io,resources=destinationrules;gateways;virtualservices,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+
 // RoutesComponent is the objects of Istio for kube-apiserver.
 var RoutesComponent = component.Component{
 	Name: component.Routes, Plane: component.Virtual,

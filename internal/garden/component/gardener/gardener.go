@@ -18,7 +18,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -48,20 +48,20 @@ type Objects struct {
 func Labels(role string) map[string]string { return map[string]string{"app": "gardener", "role": role} }
 
 // Owner returns the owner of the objects in the runtime cluster.
-func Owner(v values.Values, role string) shared.Owner {
-	return shared.Owner{Namespace: v.Namespace, Labels: Labels(role)}
+func Owner(v values.Values, role string) object.Owner {
+	return object.Owner{Namespace: v.Namespace, Labels: Labels(role)}
 }
 
 // VirtualOwner returns the owner of the objects in the virtual cluster, where ServiceAccounts are in the namespace kube-system.
-func VirtualOwner(role string) shared.Owner {
-	return shared.Owner{Namespace: metav1.NamespaceSystem, Labels: Labels(role)}
+func VirtualOwner(role string) object.Owner {
+	return object.Owner{Namespace: metav1.NamespaceSystem, Labels: Labels(role)}
 }
 
 // CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks. With routing that is aware of the topology,
 // they prefer endpoints in their zone.
 func CalledByServers(v values.Values, service *corev1.Service, port int32) {
-	service.Annotations = shared.Union(service.Annotations, network.From(network.WebhookTargets, port))
-	service.Spec.TrafficDistribution = shared.TrafficDistribution(v)
+	service.Annotations = object.Union(service.Annotations, network.From(network.WebhookTargets, port))
+	service.Spec.TrafficDistribution = object.TrafficDistribution(v)
 }
 
 // Has reports whether the status of a ManagedResource lists an object of a kind, so that the object is in the cluster. A ManagedResource

@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -24,7 +26,7 @@ type Program struct {
 	Name string
 	// Role is the value of the label role.
 	Role string
-	// PriorityClass is the priority class of the Pods, and Availability the value of the label shared.AvailabilityType.
+	// PriorityClass is the priority class of the Pods, and Availability the value of the label object.AvailabilityType.
 	PriorityClass, Availability string
 	// CPU and Memory are requested, and LeastMemory is the least memory that an autoscaler may set.
 	CPU, Memory, LeastMemory string
@@ -39,7 +41,7 @@ type Program struct {
 	// HealthPort serves /healthz and /readyz, MetricsPort serves metrics, and WebhookPort, unless it is 0, serves webhooks for API servers.
 	HealthPort, MetricsPort, WebhookPort int32
 	// Volumes are mounted besides the configuration and the kubeconfig.
-	Volumes shared.Mounts
+	Volumes pods.Mounts
 }
 
 // replicas is the number of replicas that the webhook that spreads Pods sets. With another number, each reconciliation would write the
@@ -53,7 +55,7 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 		return Objects{}, err
 	}
 	file := maps.Clone(p.Config)
-	if gates := shared.FeatureGates(p.FeatureGates, versions.Component(p.Name).TakesGate); len(gates) > 0 {
+	if gates := flags.FeatureGates(p.FeatureGates, versions.Component(p.Name).TakesGate); len(gates) > 0 {
 		file["featureGates"] = gates
 	}
 	file["logLevel"], file["logFormat"] = ptr.Deref(p.LogLevel, "info"), "json"
@@ -62,58 +64,58 @@ func (p Program) Objects(v values.Values, kubeconfig string) (Objects, error) {
 		return Objects{}, fmt.Errorf("render configuration of %s: %w", p.Name, err)
 	}
 	owner := Owner(v, p.Role)
-	config := shared.Owner{Namespace: v.Namespace}.UniqueConfigMap(p.ConfigMap, map[string]string{p.File: string(text)})
+	config := object.Owner{Namespace: v.Namespace}.UniqueConfigMap(p.ConfigMap, map[string]string{p.File: string(text)})
 	return Objects{
 		Direct: []client.Object{gardenaccess.Secret(v.Namespace, AccessPrefix+p.Name, p.Name), config},
 		Set: []client.Object{
 			owner.DisruptionBudget(p.Name), p.service(v, owner),
-			shared.Autoscaler{
-				Name: p.Name + "-vpa", Target: p.Name, Labels: owner.Labels, Container: p.Name, MinAllowed: shared.Memory(p.LeastMemory),
+			object.Autoscaler{
+				Name: p.Name + "-vpa", Target: p.Name, Labels: owner.Labels, Container: p.Name, MinAllowed: pods.Memory(p.LeastMemory),
 			}.Object(v, v.Namespace),
 			p.deployment(owner, image, kubeconfig, config.Name),
 		},
 	}, nil
 }
 
-func (p Program) service(v values.Values, owner shared.Owner) *corev1.Service {
-	metrics := shared.ServicePort("metrics", p.MetricsPort, p.MetricsPort)
+func (p Program) service(v values.Values, owner object.Owner) *corev1.Service {
+	metrics := object.ServicePort("metrics", p.MetricsPort, p.MetricsPort)
 	annotations := network.From(network.GardenScrapeTargets, p.MetricsPort)
 	if p.WebhookPort == 0 {
 		return owner.Service(p.Name, annotations, metrics)
 	}
-	service := owner.Service(p.Name, annotations, shared.ServicePort("https", 443, p.WebhookPort), metrics)
+	service := owner.Service(p.Name, annotations, object.ServicePort("https", 443, p.WebhookPort), metrics)
 	CalledByServers(v, service, p.WebhookPort)
 	return service
 }
 
-func (p Program) deployment(owner shared.Owner, image, kubeconfig, config string) *appsv1.Deployment {
+func (p Program) deployment(owner object.Owner, image, kubeconfig, config string) *appsv1.Deployment {
 	folder := "/etc/" + p.Name + "/config"
-	mounts, readiness := shared.Mounts{}, p.probe("/readyz")
-	mounts.Add("config", folder, true, shared.ConfigMapSource(config))
-	ports := []corev1.ContainerPort{shared.ContainerPort("healthz", p.HealthPort)}
+	mounts, readiness := pods.Mounts{}, p.probe("/readyz")
+	mounts.Add("config", folder, true, pods.ConfigMapSource(config))
+	ports := []corev1.ContainerPort{pods.ContainerPort("healthz", p.HealthPort)}
 	if p.WebhookPort != 0 {
-		ports = append(ports, shared.ContainerPort("https", p.WebhookPort))
+		ports = append(ports, pods.ContainerPort("https", p.WebhookPort))
 	}
 	pod := corev1.PodSpec{
-		PriorityClassName: p.PriorityClass, AutomountServiceAccountToken: ptr.To(false), SecurityContext: shared.PodSecurityContext(),
+		PriorityClassName: p.PriorityClass, AutomountServiceAccountToken: ptr.To(false), SecurityContext: pods.PodSecurityContext(),
 		Volumes: append(mounts.Volumes, p.Volumes.Volumes...),
 		Containers: []corev1.Container{{
 			Name: p.Name, Image: image, Args: []string{"--config=" + folder + "/" + p.File},
-			Ports:         append(ports, shared.ContainerPort("metrics", p.MetricsPort)),
-			StartupProbe:  shared.StartupProbe(readiness),
+			Ports:         append(ports, pods.ContainerPort("metrics", p.MetricsPort)),
+			StartupProbe:  pods.StartupProbe(readiness),
 			LivenessProbe: p.probe("/healthz"), ReadinessProbe: readiness,
-			Resources: shared.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
+			Resources: pods.Requests(p.CPU, p.Memory), VolumeMounts: append(mounts.Paths, p.Volumes.Paths...),
 		}},
 	}
 	gardenaccess.MountKubeconfig(&pod, kubeconfig, AccessPrefix+p.Name)
-	d := owner.WithLabels(map[string]string{shared.AvailabilityType: p.Availability}).
+	d := owner.WithLabels(map[string]string{object.AvailabilityType: p.Availability}).
 		Deployment(p.Name, replicas, owner.Labels, network.VirtualClients(), pod)
-	shared.AnnotateReferences(d)
+	object.AnnotateReferences(d)
 	return d
 }
 
 func (p Program) probe(path string) *corev1.Probe {
-	return &corev1.Probe{ProbeHandler: shared.HTTPGet(path, p.HealthPort, corev1.URISchemeHTTP), TimeoutSeconds: 5}
+	return &corev1.Probe{ProbeHandler: pods.HTTPGet(path, p.HealthPort, corev1.URISchemeHTTP), TimeoutSeconds: 5}
 }
 
 // Connection returns the section of a configuration file about the connection to the virtual cluster.

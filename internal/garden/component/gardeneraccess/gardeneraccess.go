@@ -20,7 +20,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -120,6 +120,6 @@ func current(secret *corev1.Secret) (clientcmdapi.Cluster, clientcmdapi.AuthInfo
 
 // VirtualObjects returns the objects in the virtual cluster.
 func VirtualObjects() []client.Object {
-	accounts := shared.Owner{Namespace: metav1.NamespaceSystem}
+	accounts := object.Owner{Namespace: metav1.NamespaceSystem}
 	return []client.Object{accounts.ClusterRoleBinding("gardener.cloud:system:gardener", "cluster-admin", External, Internal)}
 }

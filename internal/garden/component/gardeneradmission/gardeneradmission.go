@@ -20,7 +20,7 @@ package gardeneradmission
 import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -34,13 +34,15 @@ const (
 	RuntimeManagedResource = Name + gardener.RuntimeSuffix
 	// VirtualManagedResource is the name of the ManagedResource with objects in the virtual cluster.
 	VirtualManagedResource = Name + gardener.VirtualSuffix
+	// Port is the port of the Pods for webhooks.
+	Port = 2719
 )
 
 const (
 	role              = "admission-controller"
-	webhookPort       = 2719
 	healthPort        = 2722
 	metricsPort       = 2723
+	serverCertificate = Name + "-cert" // the logical name of the Secret of ServerCertificate
 	certificateFolder = "/etc/" + Name + "/srv"
 )
 
@@ -54,32 +56,35 @@ type Input struct {
 
 // ServerCertificate returns the request for the serving certificate. The current authority signs it. Before that, the bundles of all
 // clients must contain this authority.
-func ServerCertificate(namespace string) secrets.Request {
+func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: gardener.Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
-		Name: Name + "-cert", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
+		Name: serverCertificate, CommonName: Name, DNSNames: object.DNSNames(v.Namespace, Name), Type: secretconfig.Server,
 		SkipPublishingCACertificate: true,
 	}}
 }
+
+// Labels returns the labels of the Pods.
+func Labels() map[string]string { return gardener.Labels(role) }
 
 // Objects returns the objects in the runtime cluster.
 func Objects(v values.Values, in Input) (gardener.Objects, error) {
 	settings := v.GardenerAdmissionController
 	server := gardener.Ports(healthPort, metricsPort)
 	server["webhooks"] = map[string]any{
-		"bindAddress": "", "port": webhookPort, "tls": map[string]any{"serverCertDir": certificateFolder},
+		"bindAddress": "", "port": Port, "tls": map[string]any{"serverCertDir": certificateFolder},
 	}
 	if limits := settings.ResourceAdmissionConfiguration; limits != nil {
 		server["resourceAdmissionConfiguration"] = limits
 	}
 	p := gardener.Program{
-		Name: Name, Role: role, PriorityClass: system.Class400, Availability: shared.Server,
+		Name: Name, Role: role, PriorityClass: system.Class400, Availability: object.Server,
 		CPU: "100m", Memory: "200Mi", LeastMemory: "25Mi",
 		ConfigMap: Name, File: "config.yaml", LogLevel: settings.LogLevel,
 		Config: map[string]any{
 			"apiVersion": "admissioncontroller.config.gardener.cloud/v1alpha1", "kind": "AdmissionControllerConfiguration",
 			"gardenClientConnection": gardener.Connection(), "server": server,
 		},
-		HealthPort: healthPort, MetricsPort: metricsPort, WebhookPort: webhookPort,
+		HealthPort: healthPort, MetricsPort: metricsPort, WebhookPort: Port,
 	}
 	p.Volumes.AddSecret("gardener-admission-controller-cert", certificateFolder, in.Server, true)
 	return p.Objects(v, in.Kubeconfig)

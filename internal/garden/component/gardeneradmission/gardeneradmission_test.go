@@ -7,12 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
-	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -21,18 +19,7 @@ import (
 // garden returns values with settings in YAML.
 func garden(t *testing.T, settings string, changes ...func(*values.Values)) values.Values {
 	t.Helper()
-	g := NewWithT(t)
-	list, err := images.Embedded()
-	g.Expect(err).NotTo(HaveOccurred())
-	v := values.Values{
-		Operator: values.Operator{Namespace: "garden", Images: list}, Kubernetes: version.MustParseSemantic("1.36.3"),
-		VerticalPodAutoscaler: true,
-	}
-	g.Expect(yaml.UnmarshalStrict([]byte(settings), &v.GardenerAdmissionController)).To(Succeed())
-	for _, each := range changes {
-		each(&v)
-	}
-	return v
+	return goldentest.Values(t, func(v *values.Values) any { return &v.GardenerAdmissionController }, settings, changes...)
 }
 
 func objects(t *testing.T, v values.Values, webhooks bool) []client.Object {
@@ -81,7 +68,7 @@ func TestImageIsRequired(t *testing.T) {
 
 func TestServerCertificate(t *testing.T) {
 	const name = "gardener-admission-controller"
-	NewWithT(t).Expect(gardeneradmission.ServerCertificate("garden")).To(Equal(secrets.Request{
+	NewWithT(t).Expect(gardeneradmission.ServerCertificate(garden(t, "{}"))).To(Equal(secrets.Request{
 		SignedBy: "ca-gardener", Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
 			Name: name + "-cert", CommonName: name, Type: secretconfig.Server, SkipPublishingCACertificate: true,
 			DNSNames: []string{name, name + ".garden", name + ".garden.svc", name + ".garden.svc.cluster.local"},

@@ -15,5 +15,9 @@ func row() component.Component {
 			"registers the webhooks",
 	})
 	row.Own = component.Own{Deploy: true}
+	row.Credentials = []component.Credential{{
+		Name: serverCertificate, Request: ServerCertificate, Early: true,
+		Purpose: "serves webhooks of the virtual cluster", Users: "gardener-admission-controller",
+	}}
 	return row
 }

@@ -8,7 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -20,15 +21,15 @@ func VirtualObjects(v values.Values, bundle []byte, webhooks bool) []client.Obje
 	if !webhooks {
 		return accessObjects()
 	}
-	meta := shared.Owner{Labels: gardener.Labels(role)}.Meta(Name)
+	meta := object.Owner{Labels: gardener.Labels(role)}.Meta(Name)
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), validatingKind), ObjectMeta: meta,
+		TypeMeta: object.Type(admissionregistrationv1.SchemeGroupVersion.String(), validatingKind), ObjectMeta: meta,
 	}
 	for _, each := range validators(v) {
 		validating.Webhooks = append(validating.Webhooks, each.validating(v, bundle))
 	}
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{
-		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: *meta.DeepCopy(),
+		TypeMeta: object.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: *meta.DeepCopy(),
 	}
 	for _, each := range mutators() {
 		mutating.Webhooks = append(mutating.Webhooks, each.mutating(v, bundle))
@@ -48,15 +49,15 @@ func accessObjects() []client.Object {
 // rules are the rights. If one of the rights to read is missing, gardener-admission-controller does not become ready.
 func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(shared.CoreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
-			"secretbindings;seeds;shoots;shootstates", shared.Read()...),
-		shared.Rule(shared.SeedManagementGroup, "gardenlets;managedseeds", shared.Read()...),
-		shared.Rule(shared.OperationsGroup, "bastions", shared.Read()...),
-		shared.Rule(shared.SecurityGroup, "credentialsbindings", shared.Read()...),
-		shared.Rule("", "configmaps;namespaces;secrets;serviceaccounts", shared.Read()...),
-		shared.Rule(shared.LeasesGroup, "leases", shared.Read()...),
-		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests", shared.Read()...),
-		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rights.Rule(rights.CoreGroup, "backupbuckets;backupentries;controllerdeployments;controllerinstallations;internalsecrets;projects;"+
+			"secretbindings;seeds;shoots;shootstates", rights.Read()...),
+		rights.Rule(rights.SeedManagementGroup, "gardenlets;managedseeds", rights.Read()...),
+		rights.Rule(rights.OperationsGroup, "bastions", rights.Read()...),
+		rights.Rule(rights.SecurityGroup, "credentialsbindings", rights.Read()...),
+		rights.Rule("", "configmaps;namespaces;secrets;serviceaccounts", rights.Read()...),
+		rights.Rule(rights.LeasesGroup, "leases", rights.Read()...),
+		rights.Rule(rights.CertificatesGroup, "certificatesigningrequests", rights.Read()...),
+		rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 	}
 }
 

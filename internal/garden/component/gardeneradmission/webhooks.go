@@ -7,7 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -34,7 +35,7 @@ func selected(labels map[string]string) *metav1.LabelSelector {
 }
 
 // inProjects selects namespaces of projects.
-func inProjects() *metav1.LabelSelector { return selected(map[string]string{shared.Role: "project"}) }
+func inProjects() *metav1.LabelSelector { return selected(map[string]string{object.Role: "project"}) }
 
 // inOtherProjects does not select the namespace of the project garden.
 func inOtherProjects() *metav1.LabelSelector {
@@ -50,7 +51,7 @@ func validators(v values.Values) []webhook {
 	written := operations{create, update}
 	// These webhooks check the ConfigMaps to which Shoots refer, so they are called for changes of both.
 	shoots := []rule{
-		on(written, shared.CoreGroup, "v1beta1", "shoots"), on(operations{update}, "", "v1", "configmaps"),
+		on(written, rights.CoreGroup, "v1beta1", "shoots"), on(operations{update}, "", "v1", "configmaps"),
 	}
 	all := []webhook{
 		{
@@ -63,7 +64,7 @@ func validators(v values.Values) []webhook {
 		},
 		{
 			name: "internal-domain-secret", path: "/webhooks/admission/validate-internal-domain",
-			objects: selected(map[string]string{shared.Role: "internal-domain"}),
+			objects: selected(map[string]string{object.Role: "internal-domain"}),
 			rules:   []rule{on(operations{create, update, remove}, "", "v1", "secrets")},
 		},
 		{name: "audit-policies", path: "/webhooks/audit-policies", namespaces: inProjects(), rules: shoots},
@@ -109,16 +110,16 @@ func restrictions() []webhook {
 		"seed": {
 			on(operations{create}, "", "v1", "configmaps", "secrets", "serviceaccounts"),
 			on(operations{create}, rbacv1.GroupName, "v1", "clusterrolebindings"),
-			on(operations{create}, shared.LeasesGroup, "v1", "leases"),
-			on(operations{create}, shared.CertificatesGroup, "v1", "certificatesigningrequests"),
-			on(operations{create}, shared.CoreGroup, "v1beta1", "backupentries", "internalsecrets", "shootstates"),
-			on(operations{create, remove}, shared.CoreGroup, "v1beta1", "backupbuckets"),
-			on(operations{create, update, remove}, shared.CoreGroup, "v1beta1", "seeds"),
-			on(operations{create}, shared.OperationsGroup, "v1alpha1", "bastions"),
+			on(operations{create}, rights.LeasesGroup, "v1", "leases"),
+			on(operations{create}, rights.CertificatesGroup, "v1", "certificatesigningrequests"),
+			on(operations{create}, rights.CoreGroup, "v1beta1", "backupentries", "internalsecrets", "shootstates"),
+			on(operations{create, remove}, rights.CoreGroup, "v1beta1", "backupbuckets"),
+			on(operations{create, update, remove}, rights.CoreGroup, "v1beta1", "seeds"),
+			on(operations{create}, rights.OperationsGroup, "v1alpha1", "bastions"),
 		},
 		"shoot": {
 			on(operations{create}, "", "v1", "configmaps", "secrets"),
-			on(operations{create}, shared.CoreGroup, "v1beta1", "backupbuckets", "backupentries", "internalsecrets", "projects", "shoots"),
+			on(operations{create}, rights.CoreGroup, "v1beta1", "backupbuckets", "backupentries", "internalsecrets", "projects", "shoots"),
 		},
 	}
 	authorizers := Authorizers()
@@ -137,7 +138,7 @@ func mutators() []webhook {
 	return []webhook{{
 		name: "sync-provider-secret-labels", path: "/webhooks/sync-provider-secret-labels", namespaces: inProjects(),
 		rules: []rule{
-			on(operations{create, update}, "", "v1", "secrets"), on(operations{create, update}, shared.CoreGroup, "v1beta1", "internalsecrets"),
+			on(operations{create, update}, "", "v1", "secrets"), on(operations{create, update}, rights.CoreGroup, "v1beta1", "internalsecrets"),
 		},
 	}}
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 // kube-apiserver asks authorizers at the Service, in its own namespace.
 func TestCertificateIsForTheHostOfAuthorizers(t *testing.T) {
 	g := NewWithT(t)
-	certificate, ok := gardeneradmission.ServerCertificate("garden").Config.(secretconfig.Certificate)
+	certificate, ok := gardeneradmission.ServerCertificate(garden(t, "{}")).Config.(secretconfig.Certificate)
 	g.Expect(ok).To(BeTrue())
 	var service *corev1.Service
 	for _, each := range objects(t, garden(t, "{}"), false) {

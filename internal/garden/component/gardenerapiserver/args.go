@@ -9,7 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -31,7 +31,7 @@ func args(v values.Values, parts []apiserver.Part) ([]string, error) {
 	}
 	return slices.Concat(
 		[]string{
-			"--secure-port=" + strconv.Itoa(port),
+			"--secure-port=" + strconv.Itoa(Port),
 			"--cluster-identity=" + v.ClusterIdentity,
 			"--authentication-kubeconfig=" + gardenaccess.KubeconfigPath,
 			"--authorization-kubeconfig=" + gardenaccess.KubeconfigPath,
@@ -76,8 +76,8 @@ func optionalArgs(v values.Values) []string {
 	if longest := settings.ShootAdminKubeconfigMaxExpiration; longest != nil {
 		all = append(all, "--shoot-admin-kubeconfig-max-expiration="+longest.Duration.String())
 	}
-	return slices.Concat(all, shared.OptionalArg("--goaway-chance=%f", settings.GoAwayChance),
-		shared.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate))
+	return slices.Concat(all, flags.OptionalArg("--goaway-chance=%f", settings.GoAwayChance),
+		flags.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate))
 }
 
 // wanted returns the references of a Garden. Reading them fills refs.

@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -22,14 +23,14 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 	if err != nil {
 		return nil, err
 	}
-	m, readiness := mounts(in, parts), shared.ServerProbe("/readyz", port)
+	m, readiness := mounts(in, parts), pods.ServerProbe("/readyz", Port)
 	pod := corev1.PodSpec{
-		SecurityContext: shared.PodSecurityContext(), Volumes: m.Volumes,
+		SecurityContext: pods.PodSecurityContext(), Volumes: m.Volumes,
 		Containers: []corev1.Container{{
-			Name: Name, Image: image, Args: arguments, Ports: []corev1.ContainerPort{shared.ContainerPort("https", port)},
-			StartupProbe:  shared.StartupProbe(readiness),
-			LivenessProbe: shared.ServerProbe("/livez", port), ReadinessProbe: readiness,
-			Resources: shared.Requests("600m", "512Mi"), VolumeMounts: m.Paths,
+			Name: Name, Image: image, Args: arguments, Ports: []corev1.ContainerPort{pods.ContainerPort("https", Port)},
+			StartupProbe:  pods.StartupProbe(readiness),
+			LivenessProbe: pods.ServerProbe("/livez", Port), ReadinessProbe: readiness,
+			Resources: pods.Requests("600m", "512Mi"), VolumeMounts: m.Paths,
 		}},
 	}
 	gardenaccess.MountKubeconfig(&pod, in.Kubeconfig, AccessSecret)
@@ -38,28 +39,28 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 		// The webhook that spreads Pods sets two replicas, unless an annotation has another number.
 		const replicas = 3
 		d.Spec.Replicas = ptr.To[int32](replicas)
-		d.Annotations = map[string]string{shared.AvailabilityReplicas: strconv.Itoa(replicas)}
+		d.Annotations = map[string]string{object.AvailabilityReplicas: strconv.Itoa(replicas)}
 	}
 	apiserver.SetMarks(v, d, in.Live, in.EncryptionKey)
-	shared.AnnotateReferences(d)
+	object.AnnotateReferences(d)
 	return d, nil
 }
 
 // clients returns the labels that allow connections: to etcd, to kube-apiserver and webhooks of the virtual cluster, and to the servers in
 // kubeconfigs of the user.
 func clients() map[string]string {
-	return shared.Union(
+	return object.Union(
 		network.VirtualClients(), network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks),
 		network.ClientsOf(network.WebhookTargets, etcd.Main.Name()+"-client-tcp-2379"),
 	)
 }
 
-func mounts(in Input, parts []apiserver.Part) shared.Mounts {
-	var m shared.Mounts
+func mounts(in Input, parts []apiserver.Part) pods.Mounts {
+	var m pods.Mounts
 	m.AddSecret("ca-etcd", apiserver.ETCDAuthorityFolder, in.ETCDAuthority, false)
 	m.AddSecret("etcd-client", apiserver.ETCDClientFolder, in.ETCDClient, true)
 	m.AddSecret("server", apiserver.ServerFolder, in.Server, true)
-	key := shared.SecretSource(in.WorkloadIdentityKey, true)
+	key := pods.SecretSource(in.WorkloadIdentityKey, true)
 	key.Secret.Items = []corev1.KeyToPath{{Key: secretconfig.DataKeyRSAPrivateKey, Path: workloadIdentityFile}}
 	m.Add("gardener-apiserver-workload-identity", workloadIdentityFolder, true, key)
 	apiserver.Mount(&m, parts)

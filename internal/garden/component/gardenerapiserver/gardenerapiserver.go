@@ -18,9 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -38,12 +40,13 @@ const (
 	VirtualManagedResource = Name + gardener.VirtualSuffix
 	// AccessSecret is the name of the Secret with the token for the virtual cluster.
 	AccessSecret = gardener.AccessPrefix + Name
+	// Port is the port of the Pods.
+	Port = 8443
 )
 
 const (
 	role         = "apiserver"
 	servicePort  = 443
-	port         = 8443
 	settingsPath = "spec.virtualCluster.gardener.gardenerAPIServer"
 )
 
@@ -70,10 +73,10 @@ type Input struct {
 }
 
 // ServerCertificate returns the request for the serving certificate, for the Services in both clusters.
-func ServerCertificate(namespace string) secrets.Request {
+func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: gardener.Authority, Config: secretconfig.Certificate{
 		Name: Name, CommonName: Name, Type: secretconfig.Server, SkipPublishingCACertificate: true,
-		DNSNames: slices.Concat(shared.Services(namespace, Name), shared.Services(metav1.NamespaceSystem, Name)),
+		DNSNames: slices.Concat(object.DNSNames(v.Namespace, Name), object.DNSNames(metav1.NamespaceSystem, Name)),
 	}}
 }
 
@@ -83,13 +86,18 @@ func Labels() map[string]string { return gardener.Labels(role) }
 // EncryptionKey returns the request for the key that encrypts data in etcd.
 func EncryptionKey(v values.Values) secrets.Request { return server(v).EncryptionKey(v) }
 
-// EncryptionKeyName is the logical name of the Secret of EncryptionKey.
-const EncryptionKeyName = rotation.GardenerEncryptionKeyName
+// Logical names of Secrets.
+const (
+	// EncryptionKeyName is the name of the key of EncryptionKey.
+	EncryptionKeyName = "gardener-apiserver-etcd-encryption-key"
+	// WorkloadIdentityKeyName is the name of the key of WorkloadIdentityKey.
+	WorkloadIdentityKeyName = "gardener-apiserver-workload-identity-signing-key"
+)
 
 // WorkloadIdentityKey returns the request for the key that signs tokens of workload identities.
 func WorkloadIdentityKey(v values.Values) secrets.Request {
 	return secrets.Request{
-		Config:  secretconfig.RSAKey{Name: rotation.WorkloadIdentityKeyName, Bits: 4096},
+		Config:  secretconfig.RSAKey{Name: WorkloadIdentityKeyName, Bits: 4096},
 		KeepOld: true, IgnoreOld: rotation.ForgetsOld(v.Phases[rotation.WorkloadIdentityKey]),
 	}
 }
@@ -109,15 +117,15 @@ func Objects(v values.Values, in Input) (gardener.Objects, error) {
 		return gardener.Objects{}, err
 	}
 	owner := gardener.Owner(v, role)
-	service := owner.Service(Name, network.From(network.GardenScrapeTargets, port), shared.ServicePort("", servicePort, port))
-	gardener.CalledByServers(v, service, port)
+	service := owner.Service(Name, network.From(network.GardenScrapeTargets, Port), object.ServicePort("", servicePort, Port))
+	gardener.CalledByServers(v, service, Port)
 	return gardener.Objects{
 		Direct: append([]client.Object{gardenaccess.Secret(v.Namespace, AccessSecret, Name)}, apiserver.Objects(parts)...),
 		Set: []client.Object{
 			owner.DisruptionBudget(Name), service,
-			shared.Autoscaler{
+			object.Autoscaler{
 				Name: Name + "-vpa", Target: Name, Labels: owner.Labels, Container: Name,
-				MinAllowed: shared.Memory("200M"), MaxAllowed: shared.Amounts("12", "48G"),
+				MinAllowed: pods.Memory("200M"), MaxAllowed: pods.Amounts("12", "48G"),
 			}.Object(v, v.Namespace),
 			d,
 		},
@@ -171,7 +179,7 @@ func configuration(v values.Values, in Input) ([]apiserver.Part, error) {
 // settings; the webhook accepts them as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
 	settings := v.GardenerAPIServer
-	all := shared.IgnoredGates(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)
+	all := flags.IgnoredGates(settings.FeatureGates, versions.GardenerAPIServer.TakesGate)
 	for _, each := range settings.AdmissionPlugins {
 		if !hasPlugin(each.Name) {
 			all = append(all, "admission plugin "+each.Name)

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -27,19 +26,12 @@ import (
 // garden returns values for Kubernetes 1.36 with settings in YAML.
 func garden(t *testing.T, settings string, changes ...func(*values.Values)) values.Values {
 	t.Helper()
-	g := NewWithT(t)
-	list, err := images.Embedded()
-	g.Expect(err).NotTo(HaveOccurred())
-	v := values.Values{
-		Operator: values.Operator{Namespace: "garden", Images: list}, Kubernetes: version.MustParseSemantic("1.36.3"),
-		VerticalPodAutoscaler: true, ClusterIdentity: "landscape-1",
-		Ingress: values.Ingress{Domains: []string{"ingress.example.com", "ingress.example.org"}},
+	common := func(v *values.Values) {
+		v.ClusterIdentity = "landscape-1"
+		v.Ingress = values.Ingress{Domains: []string{"ingress.example.com", "ingress.example.org"}}
 	}
-	g.Expect(yaml.UnmarshalStrict([]byte(settings), &v.GardenerAPIServer)).To(Succeed())
-	for _, each := range changes {
-		each(&v)
-	}
-	return v
+	of := func(v *values.Values) any { return &v.GardenerAPIServer }
+	return goldentest.Values(t, of, settings, append([]func(*values.Values){common}, changes...)...)
 }
 
 func kubernetes(text string) func(*values.Values) {
@@ -73,7 +65,7 @@ func objectsAt(t *testing.T, address string, v values.Values, changes ...func(*g
 	}
 	own, err := gardenerapiserver.Objects(v, in)
 	g.Expect(err).NotTo(HaveOccurred())
-	info, err := gardenerapiserver.Info(v, "v1.149.3")
+	info, err := gardenerapiserver.Info(v, "", "v1.149.3")
 	g.Expect(err).NotTo(HaveOccurred())
 	all := append(append(own.Direct, own.Set...), gardenerapiserver.VirtualObjects(v, []byte("bundle"), netip.MustParseAddr(address))...)
 	return append(all, info)
@@ -205,7 +197,8 @@ func TestSettingsThatGardenerDoesNotHaveAreIgnored(t *testing.T) {
 
 func TestRequestsForSecrets(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(gardenerapiserver.ServerCertificate("garden")).To(Equal(secrets.Request{SignedBy: "ca-gardener", Config: secretconfig.Certificate{
+	certificate := gardenerapiserver.ServerCertificate(garden(t, "{}"))
+	g.Expect(certificate).To(Equal(secrets.Request{SignedBy: "ca-gardener", Config: secretconfig.Certificate{
 		Name: "gardener-apiserver", CommonName: "gardener-apiserver", Type: secretconfig.Server, SkipPublishingCACertificate: true,
 		DNSNames: []string{
 			"gardener-apiserver", "gardener-apiserver.garden", "gardener-apiserver.garden.svc", "gardener-apiserver.garden.svc.cluster.local",
@@ -249,11 +242,25 @@ func TestUsersOfTheVirtualClusterLearnTheDeployedVersion(t *testing.T) {
 			g := NewWithT(t)
 			v := garden(t, "{}")
 			v.Images = images.List{{Name: gardenerapiserver.Name, Ref: image}}
-			info, err := gardenerapiserver.Info(v, "v1.149.3")
+			info, err := gardenerapiserver.Info(v, "", "v1.149.3")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(info.Data["gardenerAPIServer"]).To(ContainSubstring("version: " + want + "\n"))
 		})
 	}
+}
+
+func TestUsersOfTheVirtualClusterLearnTheReportedVersion(t *testing.T) {
+	g := NewWithT(t)
+	reported, err := gardenerapiserver.ParseVersion([]byte(`{"major":"1","minor":"151","gitVersion":"v1.151.2"}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	info, err := gardenerapiserver.Info(garden(t, "{}"), reported, "v1.149.3")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Data["gardenerAPIServer"]).To(ContainSubstring("version: v1.151.2\n"))
+	for _, each := range []string{"", "{}", `{"gitVersion":"main"}`, "not found"} {
+		_, err := gardenerapiserver.ParseVersion([]byte(each))
+		g.Expect(err).To(HaveOccurred(), each)
+	}
+	g.Expect(gardenerapiserver.VersionURL("garden")).To(Equal("https://gardener-apiserver.garden:443/version"))
 }
 
 func TestAddressOfTheService(t *testing.T) {

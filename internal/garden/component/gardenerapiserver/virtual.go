@@ -1,6 +1,7 @@
 package gardenerapiserver
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +18,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -27,11 +30,11 @@ const apiServiceKind = "APIService"
 // served returns the API versions of Gardener.
 func served() []metav1.GroupVersion {
 	return []metav1.GroupVersion{
-		{Group: shared.CoreGroup, Version: "v1"},
-		{Group: shared.CoreGroup, Version: "v1beta1"},
-		{Group: shared.SeedManagementGroup, Version: "v1alpha1"},
-		{Group: shared.OperationsGroup, Version: "v1alpha1"},
-		{Group: shared.SecurityGroup, Version: "v1alpha1"},
+		{Group: rights.CoreGroup, Version: "v1"},
+		{Group: rights.CoreGroup, Version: "v1beta1"},
+		{Group: rights.SeedManagementGroup, Version: "v1alpha1"},
+		{Group: rights.OperationsGroup, Version: "v1alpha1"},
+		{Group: rights.SecurityGroup, Version: "v1alpha1"},
 	}
 }
 
@@ -60,7 +63,7 @@ func AccessObjects() []client.Object {
 		authenticator = "extension-apiserver-authentication-reader"
 	)
 	return []client.Object{
-		owner.ClusterRole(clusterRole, shared.Rule("*", "*", "*")),
+		owner.ClusterRole(clusterRole, rights.Rule("*", "*", "*")),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 		owner.ClusterRoleBinding("gardener.cloud:apiserver:auth-delegator", "system:auth-delegator", Name),
 		owner.RoleBinding("gardener.cloud:apiserver:auth-reader", authenticator, Name),
@@ -85,17 +88,36 @@ func VirtualObjects(v values.Values, bundle []byte, address netip.Addr) []client
 	return objects
 }
 
-// Info returns a ConfigMap for all users of the virtual cluster: the version of gardener-apiserver, and the issuer of tokens of workload
-// identities. The version is the tag of the image, because users may deploy other images. If the tag is not a version, builtIn is used.
-func Info(v values.Values, builtIn string) (*corev1.ConfigMap, error) {
-	image, err := v.ExternalImage(Name)
-	if err != nil {
-		return nil, err
+// VersionURL returns the address at which gardener-apiserver reports its version.
+func VersionURL(namespace string) string {
+	return fmt.Sprintf("https://%s.%s:%d/version", Name, namespace, servicePort)
+}
+
+// ParseVersion returns the version of an answer of VersionURL.
+func ParseVersion(answer []byte) (string, error) {
+	var reported apimachineryversion.Info
+	if err := json.Unmarshal(answer, &reported); err != nil {
+		return "", fmt.Errorf("decode version of gardener-apiserver: %w", err)
 	}
-	name, _, _ := strings.Cut(image, "@")
-	reported := name[strings.LastIndex(name, ":")+1:]
-	if _, isNone := version.ParseSemantic(reported); isNone != nil {
+	if _, err := version.ParseSemantic(reported.GitVersion); err != nil {
+		return "", fmt.Errorf("gardener-apiserver reports a version that is none: %w", err)
+	}
+	return reported.GitVersion, nil
+}
+
+// Info returns a ConfigMap for all users of the virtual cluster: the version of gardener-apiserver, and the issuer of tokens of workload
+// identities. Reported is the version that gardener-apiserver reports. If it is empty, the version is the tag of the image, because users
+// may deploy other images, or builtIn if the tag is no version.
+func Info(v values.Values, reported, builtIn string) (*corev1.ConfigMap, error) {
+	if reported == "" {
+		tag, err := imageTag(v)
+		if err != nil {
+			return nil, err
+		}
 		reported = builtIn
+		if _, isNone := version.ParseSemantic(tag); isNone == nil {
+			reported = tag
+		}
 	}
 	issuer, err := Issuer(v)
 	if err != nil {
@@ -105,8 +127,18 @@ func Info(v values.Values, builtIn string) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	public := shared.Owner{Namespace: virtualsystem.PublicNamespace}
+	public := object.Owner{Namespace: virtualsystem.PublicNamespace}
 	return public.ConfigMap("gardener-info", map[string]string{"gardenerAPIServer": string(text)}), nil
+}
+
+// imageTag returns the tag of the image of gardener-apiserver.
+func imageTag(v values.Values) (string, error) {
+	image, err := v.ExternalImage(Name)
+	if err != nil {
+		return "", err
+	}
+	name, _, _ := strings.Cut(image, "@")
+	return name[strings.LastIndex(name, ":")+1:], nil
 }
 
 // The minor versions of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices, and no longer Endpoints.
@@ -119,7 +151,7 @@ func apiService(of metav1.GroupVersion, bundle []byte) *apiregistrationv1.APISer
 	meta := gardener.VirtualOwner(role).Meta(of.Version + "." + of.Group)
 	meta.Namespace = ""
 	return &apiregistrationv1.APIService{
-		TypeMeta: shared.Type(apiregistrationv1.SchemeGroupVersion.String(), apiServiceKind), ObjectMeta: meta,
+		TypeMeta: object.Type(apiregistrationv1.SchemeGroupVersion.String(), apiServiceKind), ObjectMeta: meta,
 		Spec: apiregistrationv1.APIServiceSpec{
 			Service: &apiregistrationv1.ServiceReference{Namespace: metav1.NamespaceSystem, Name: Name, Port: ptr.To[int32](servicePort)},
 			Group:   of.Group, Version: of.Version, CABundle: bundle, GroupPriorityMinimum: 10000, VersionPriority: 20,
@@ -130,7 +162,7 @@ func apiService(of metav1.GroupVersion, bundle []byte) *apiregistrationv1.APISer
 // service has no selector: there are no Pods in the virtual cluster, and kube-controller-manager would replace the endpoints by an empty
 // list.
 func service() *corev1.Service {
-	service := gardener.VirtualOwner(role).Service(Name, nil, shared.ServicePort("", servicePort, port))
+	service := gardener.VirtualOwner(role).Service(Name, nil, object.ServicePort("", servicePort, Port))
 	service.Spec.Selector = nil
 	return service
 }
@@ -142,7 +174,7 @@ func endpointSlice(address netip.Addr) *discoveryv1.EndpointSlice {
 	}
 	meta := gardener.VirtualOwner(role).WithLabels(map[string]string{discoveryv1.LabelServiceName: Name}).Meta(Name)
 	return &discoveryv1.EndpointSlice{
-		TypeMeta: shared.Type(discoveryv1.SchemeGroupVersion.String(), "EndpointSlice"), ObjectMeta: meta, AddressType: family,
+		TypeMeta: object.Type(discoveryv1.SchemeGroupVersion.String(), "EndpointSlice"), ObjectMeta: meta, AddressType: family,
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address.String()}}},
 		Ports:     []discoveryv1.EndpointPort{{Port: ptr.To[int32](servicePort), Protocol: ptr.To(corev1.ProtocolTCP)}},
 	}
@@ -154,7 +186,7 @@ func endpointSlice(address netip.Addr) *discoveryv1.EndpointSlice {
 //nolint:staticcheck // later versions of Kubernetes deprecate the kind
 func endpoints(address netip.Addr) client.Object {
 	return &corev1.Endpoints{
-		TypeMeta: shared.Type("v1", "Endpoints"), ObjectMeta: gardener.VirtualOwner(role).Meta(Name),
+		TypeMeta: object.Type("v1", "Endpoints"), ObjectMeta: gardener.VirtualOwner(role).Meta(Name),
 		Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: address.String()}},
 			Ports:     []corev1.EndpointPort{{Port: servicePort, Protocol: corev1.ProtocolTCP}},

@@ -27,8 +27,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -50,7 +51,7 @@ func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
 	}
 	settings := v.GardenerControllerManager
 	return gardener.Program{
-		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
+		Name: Name, Role: role, PriorityClass: system.Class200, Availability: object.Controller,
 		CPU: "1", Memory: "1Gi", LeastMemory: "300Mi",
 		ConfigMap: Name + "-config", File: "config.yaml", FeatureGates: settings.FeatureGates, LogLevel: settings.LogLevel,
 		Config: section{
@@ -64,9 +65,9 @@ func Objects(v values.Values, kubeconfig string) (gardener.Objects, error) {
 	}.Objects(v, kubeconfig)
 }
 
-// Ignored returns the settings that the program does not get: see shared.IgnoredGates.
+// Ignored returns the settings that the program does not get: see flags.IgnoredGates.
 func Ignored(v values.Values) []string {
-	return shared.IgnoredGates(v.GardenerControllerManager.FeatureGates, versions.GardenerControllerManager.TakesGate)
+	return flags.IgnoredGates(v.GardenerControllerManager.FeatureGates, versions.GardenerControllerManager.TakesGate)
 }
 
 // checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, or which it could not create.

@@ -4,33 +4,19 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
-	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // garden returns values with settings in YAML.
 func garden(t *testing.T, settings string, changes ...func(*values.Values)) values.Values {
 	t.Helper()
-	g := NewWithT(t)
-	list, err := images.Embedded()
-	g.Expect(err).NotTo(HaveOccurred())
-	v := values.Values{
-		Operator: values.Operator{Namespace: "garden", Images: list}, Kubernetes: version.MustParseSemantic("1.36.3"),
-		VerticalPodAutoscaler: true,
-	}
-	g.Expect(yaml.UnmarshalStrict([]byte(settings), &v.GardenerControllerManager)).To(Succeed())
-	for _, each := range changes {
-		each(&v)
-	}
-	return v
+	return goldentest.Values(t, func(v *values.Values) any { return &v.GardenerControllerManager }, settings, changes...)
 }
 
 func objects(t *testing.T, v values.Values) []client.Object {

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -31,8 +32,8 @@ var notOfProjects = strings.Join([]string{
 
 // projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver reads it too, with its
 // admission plugin ValidatingAdmissionPolicy, which must not be disabled.
-func projectPolicy(owner shared.Owner) []client.Object {
-	meta := shared.Owner{Labels: owner.Labels}.Meta(policyName)
+func projectPolicy(owner object.Owner) []client.Object {
+	meta := object.Owner{Labels: owner.Labels}.Meta(policyName)
 	const version = "admissionregistration.k8s.io/v1"
 	on := func(
 		operations []admissionregistrationv1.OperationType, group, version string, resources ...string,
@@ -46,11 +47,11 @@ func projectPolicy(owner shared.Owner) []client.Object {
 	all := append(slices.Clone(createAndDelete), admissionregistrationv1.Update)
 	return []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
-			TypeMeta: shared.Type(version, "ValidatingAdmissionPolicy"), ObjectMeta: meta,
+			TypeMeta: object.Type(version, "ValidatingAdmissionPolicy"), ObjectMeta: meta,
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-					on(all, shared.CoreGroup, "v1beta1", "projects", "projects/status"),
+					on(all, rights.CoreGroup, "v1beta1", "projects", "projects/status"),
 					on(all, "", "v1", "namespaces"),
 					on(createAndDelete, "", "v1", "resourcequotas"),
 					on(all, rbacv1.GroupName, "v1", "clusterroles", "clusterrolebindings", "rolebindings"),
@@ -69,7 +70,7 @@ func projectPolicy(owner shared.Owner) []client.Object {
 			},
 		},
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			TypeMeta: shared.Type(version, "ValidatingAdmissionPolicyBinding"), ObjectMeta: *meta.DeepCopy(),
+			TypeMeta: object.Type(version, "ValidatingAdmissionPolicyBinding"), ObjectMeta: *meta.DeepCopy(),
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: policyName, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 			},
@@ -97,7 +98,7 @@ func VirtualObjects(projectController bool) []client.Object {
 	owner := gardener.VirtualOwner(role)
 	const clusterRole = "gardener.cloud:system:controller-manager"
 	objects := []client.Object{
-		owner.ClusterRole(clusterRole, shared.Rule("*", "*", "*")),
+		owner.ClusterRole(clusterRole, rights.Rule("*", "*", "*")),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 	}
 	if projectController {

@@ -16,9 +16,7 @@ func row() component.Component {
 		Does:  "creates the ManagedResources `gardener-controller-manager-virtual` and `-runtime`, and waits until both are healthy",
 	})
 	row.Ignored = Ignored
-	row.Requests = func(values.Values) component.Requests {
-		return component.Requests{Current: []string{gardenaccess.GenericKubeconfig}}
-	}
+	row.Needs = component.Needs{Current: []string{gardenaccess.GenericKubeconfig}}
 	row.Objects = func(v values.Values, s component.Secrets) (component.Objects, error) {
 		objects, err := Objects(v, s.Current[gardenaccess.GenericKubeconfig].Name)
 		return objects.With(VirtualObjects(v.ProjectController)), err

@@ -10,8 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
@@ -32,7 +34,7 @@ const (
 func Objects(v values.Values, kubeconfig string, strategy operatorv1alpha1.SchedulingStrategy) (gardener.Objects, error) {
 	settings := v.GardenerScheduler
 	return gardener.Program{
-		Name: Name, Role: role, PriorityClass: system.Class200, Availability: shared.Controller,
+		Name: Name, Role: role, PriorityClass: system.Class200, Availability: object.Controller,
 		CPU: "50m", Memory: "50Mi", LeastMemory: "25Mi",
 		ConfigMap: Name + "-config", File: configFile, FeatureGates: settings.FeatureGates, LogLevel: settings.LogLevel,
 		Config: map[string]any{
@@ -52,21 +54,21 @@ func VirtualObjects() []client.Object {
 	const clusterRole = "gardener.cloud:system:scheduler"
 	return []client.Object{
 		owner.ClusterRole(clusterRole,
-			shared.Rule(";events.k8s.io", "events", "create", "patch", "update"),
-			shared.Rule("", "configmaps", shared.Read("create", "delete", "deletecollection", "patch", "update")...),
-			shared.Rule(shared.CoreGroup, "cloudprofiles;namespacedcloudprofiles;projects;seeds", shared.Read()...),
-			shared.Rule(shared.CoreGroup, "shoots;shoots/status", shared.Read("patch", "update")...),
-			shared.Rule(shared.CoreGroup, "shoots/binding", "update"),
-			shared.Rule(shared.LeasesGroup, "leases", "create"),
-			shared.Named(shared.Rule(shared.LeasesGroup, "leases", "get", "update", "watch"), Name+"-leader-election"),
+			rights.Rule(";events.k8s.io", "events", "create", "patch", "update"),
+			rights.Rule("", "configmaps", rights.Read("create", "delete", "deletecollection", "patch", "update")...),
+			rights.Rule(rights.CoreGroup, "cloudprofiles;namespacedcloudprofiles;projects;seeds", rights.Read()...),
+			rights.Rule(rights.CoreGroup, "shoots;shoots/status", rights.Read("patch", "update")...),
+			rights.Rule(rights.CoreGroup, "shoots/binding", "update"),
+			rights.Rule(rights.LeasesGroup, "leases", "create"),
+			rights.Named(rights.Rule(rights.LeasesGroup, "leases", "get", "update", "watch"), Name+"-leader-election"),
 		),
 		owner.ClusterRoleBinding(clusterRole, clusterRole, Name),
 	}
 }
 
-// Ignored returns the settings that the program does not get: see shared.IgnoredGates.
+// Ignored returns the settings that the program does not get: see flags.IgnoredGates.
 func Ignored(v values.Values) []string {
-	return shared.IgnoredGates(v.GardenerScheduler.FeatureGates, versions.GardenerScheduler.TakesGate)
+	return flags.IgnoredGates(v.GardenerScheduler.FeatureGates, versions.GardenerScheduler.TakesGate)
 }
 
 // Strategy returns the scheduling strategy, and whether it differs from the default because the landscape keeps its earlier strategy. Live

@@ -3,12 +3,12 @@ package istio
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 // Exposed is a Service in the namespace of the Owner. The gateway passes TLS connections through to its port 443 by their server names.
 type Exposed struct {
-	Owner   shared.Owner
+	Owner   object.Owner
 	Service string
 }
 

@@ -11,7 +11,9 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -44,29 +46,37 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := shared.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
+	owner := object.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
 		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
 	}}
-	return []client.Object{
+	objects := []client.Object{
 		owner.ServiceAccount(gatewayAccount),
-		owner.RoleIn(gatewayRole, shared.Rule("", "secrets", "get", "watch", "list")),
+		owner.RoleIn(gatewayRole, rights.Rule("", "secrets", "get", "watch", "list")),
 		owner.RoleBinding(gatewayRole, gatewayRole, gatewayAccount),
 		owner.ConfigMap(bootstrapName, map[string]string{bootstrapKey: bootstrap}), gatewayService(v, owner),
 		gatewayDeployment(v, owner, image), horizontalAutoscaler(v, owner), owner.AvailabilityBudget(Gateway),
 		connectionFilter(owner), accessLogFilter(owner),
-	}, nil
+	}
+	if protocol := v.LoadBalancers.ProxyProtocol; protocol != nil && protocol.Allowed {
+		objects = append(objects, proxyProtocolFilter(owner))
+	}
+	return objects, nil
 }
 
-func gatewayService(v values.Values, owner shared.Owner) *corev1.Service {
-	service := owner.Service(Gateway, shared.Union(
+func gatewayService(v values.Values, owner object.Owner) *corev1.Service {
+	service := owner.Service(Gateway, object.Union(
 		v.LoadBalancers.Annotations, network.FromWorld(8132, 8443, gatewayPort), network.From(network.SeedScrapeTargets, metricsPort),
 		network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 		map[string]string{resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias: "all-istio-ingresses"},
-	), shared.ServicePort("tcp", 443, gatewayPort))
+	), object.ServicePort("tcp", 443, gatewayPort))
 	service.Spec.Type = corev1.ServiceTypeLoadBalancer
 	if policy := v.LoadBalancers.ExternalTrafficPolicy; policy != nil {
 		service.Spec.ExternalTrafficPolicy = *policy
+	}
+	if v.DualStack {
+		// The API server chooses the order of the families: the first one of an existing Service cannot change.
+		service.Spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyPreferDualStack)
 	}
 	return service
 }
@@ -82,9 +92,9 @@ func perZone(v values.Values, replicas int32) int32 {
 	return total
 }
 
-func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.HorizontalPodAutoscaler {
+func horizontalAutoscaler(v values.Values, owner object.Owner) *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{
-		TypeMeta: shared.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"), ObjectMeta: owner.Meta(Gateway),
+		TypeMeta: object.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"), ObjectMeta: owner.Meta(Gateway),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
 				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: Gateway,
@@ -98,10 +108,10 @@ func horizontalAutoscaler(v values.Values, owner shared.Owner) *autoscalingv2.Ho
 	}
 }
 
-func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv1.Deployment {
+func gatewayDeployment(v values.Values, owner object.Owner, image string) *appsv1.Deployment {
 	m := gatewayMounts()
 	// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
-	further := shared.Union(network.DNSClients(), network.ClientsOf(
+	further := object.Union(network.DNSClients(), network.ClientsOf(
 		"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443", v.Namespace+"-nginx-ingress-controller-tcp-443",
 	), map[string]string{"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7"})
 	d := owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).
@@ -111,36 +121,36 @@ func gatewayDeployment(v values.Values, owner shared.Owner, image string) *appsv
 				RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](1337), RunAsGroup: ptr.To[int64](1337), FSGroup: ptr.To[int64](1337),
 				Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}},
 			},
-			Containers: []corev1.Container{gatewayContainer(image, m.Paths)},
+			Containers: []corev1.Container{gatewayContainer(v, image, m.Paths)},
 		})
 	complete(d, intstr.FromInt32(1), intstr.FromInt32(0), bootstrapName, bootstrap)
 	return d
 }
 
-func gatewayContainer(image string, paths []corev1.VolumeMount) corev1.Container {
+func gatewayContainer(v values.Values, image string, paths []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name: "istio-proxy", Image: image,
 		Args: []string{
 			"proxy", "router", "--domain=" + GatewayNamespace + ".svc.cluster.local", "--proxyLogLevel=warning",
 			"--proxyComponentLogLevel=misc:error", "--log_output_level=all:warn,ads:error", "--serviceCluster=" + Gateway, "--concurrency=4",
 		},
-		Ports: []corev1.ContainerPort{shared.ContainerPort("", gatewayPort)},
+		Ports: []corev1.ContainerPort{pods.ContainerPort("", gatewayPort)},
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:     shared.HTTPGet("/healthz/ready", statusPort, ""),
+			ProbeHandler:     pods.HTTPGet("/healthz/ready", statusPort, ""),
 			FailureThreshold: 30, InitialDelaySeconds: 1, PeriodSeconds: 2, TimeoutSeconds: 1,
 		},
-		Env: gatewayEnvironment(), VolumeMounts: paths, SecurityContext: restricted(),
-		Resources: shared.RequestsAndLimit("1", "2Gi", "8Gi"),
+		Env: append(gatewayEnvironment(), dualStack(v)...), VolumeMounts: paths, SecurityContext: restricted(),
+		Resources: pods.RequestsAndLimit("1", "2Gi", "8Gi"),
 	}
 }
 
 func gatewayEnvironment() []corev1.EnvVar {
 	return []corev1.EnvVar{
-		shared.FieldVariable("NODE_NAME", "spec.nodeName"), shared.FieldVariable("POD_NAME", "metadata.name"),
-		shared.FieldVariable("POD_NAMESPACE", "metadata.namespace"), shared.FieldVariable("INSTANCE_IP", "status.podIP"),
-		shared.FieldVariable("HOST_IP", "status.hostIP"), shared.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
-		shared.FieldVariable("ISTIO_META_POD_NAME", "metadata.name"), shared.FieldVariable("ISTIO_META_CONFIG_NAMESPACE", "metadata.namespace"),
-		shared.FieldVariable("ISTIO_META_NODE_NAME", "spec.nodeName"),
+		pods.FieldVariable("NODE_NAME", "spec.nodeName"), pods.FieldVariable("POD_NAME", "metadata.name"),
+		pods.FieldVariable("POD_NAMESPACE", "metadata.namespace"), pods.FieldVariable("INSTANCE_IP", "status.podIP"),
+		pods.FieldVariable("HOST_IP", "status.hostIP"), pods.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		pods.FieldVariable("ISTIO_META_POD_NAME", "metadata.name"), pods.FieldVariable("ISTIO_META_CONFIG_NAMESPACE", "metadata.namespace"),
+		pods.FieldVariable("ISTIO_META_NODE_NAME", "spec.nodeName"),
 		variable("JWT_POLICY", "third-party-jwt"), variable("PILOT_CERT_PROVIDER", istiod),
 		variable("ISTIO_META_USER_SDS", "true"), variable("CA_ADDR", "istiod.istio-system.svc:15012"),
 		variable("ISTIO_META_WORKLOAD_NAME", Gateway),
@@ -150,18 +160,18 @@ func gatewayEnvironment() []corev1.EnvVar {
 	}
 }
 
-func gatewayMounts() shared.Mounts {
+func gatewayMounts() pods.Mounts {
 	item := func(name string) corev1.DownwardAPIVolumeFile {
 		return corev1.DownwardAPIVolumeFile{Path: name, FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata." + name}}
 	}
-	var m shared.Mounts
+	var m pods.Mounts
 	m.Add("workload-socket", "/var/run/secrets/workload-spiffe-uds", false, emptyDir(""))
 	m.Add("credential-socket", "/var/run/secrets/credential-uds", false, emptyDir(""))
 	m.Add("workload-certs", "/var/run/secrets/workload-spiffe-credentials", false, emptyDir(""))
 	m.Add("istio-envoy", "/etc/istio/proxy", false, emptyDir(""))
 	m.Add("istio-data", "/var/lib/istio/data", false, emptyDir(""))
-	m.Add("root-certificate", "/var/run/secrets/istio", false, shared.ConfigMapSource("istio-ca-root-cert"))
-	m.Add("bootstrap", bootstrapPath, false, shared.ConfigMapSource(bootstrapName))
+	m.Add("root-certificate", "/var/run/secrets/istio", false, pods.ConfigMapSource("istio-ca-root-cert"))
+	m.Add("bootstrap", bootstrapPath, false, pods.ConfigMapSource(bootstrapName))
 	m.Add("token", "/var/run/secrets/tokens", true, token())
 	m.Add("podinfo", "/etc/istio/pod", false, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		Items: []corev1.DownwardAPIVolumeFile{item("labels"), item("annotations")},
@@ -169,7 +179,7 @@ func gatewayMounts() shared.Mounts {
 	return m
 }
 
-func filter(owner shared.Owner, name string, patches ...any) client.Object {
+func filter(owner object.Owner, name string, patches ...any) client.Object {
 	return networkingObject(owner, "v1alpha3", "EnvoyFilter", name, map[string]any{
 		"workloadSelector": map[string]any{"labels": selectorOf(owner)}, "configPatches": patches,
 	})
@@ -177,7 +187,7 @@ func filter(owner shared.Owner, name string, patches ...any) client.Object {
 
 // networkingObject returns an object of Istio's group networking.istio.io. It is untyped: the objects of that group have no Go types in
 // the modules that the product links.
-func networkingObject(owner shared.Owner, version, kind, name string, spec map[string]any) client.Object {
+func networkingObject(owner object.Owner, version, kind, name string, spec map[string]any) client.Object {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/" + version, "kind": kind, "spec": spec}}
 	o.SetNamespace(owner.Namespace)
 	o.SetName(name)
@@ -185,7 +195,7 @@ func networkingObject(owner shared.Owner, version, kind, name string, spec map[s
 	return o
 }
 
-func selectorOf(owner shared.Owner) map[string]any {
+func selectorOf(owner object.Owner) map[string]any {
 	labels := map[string]any{}
 	for key, value := range owner.Labels {
 		labels[key] = value
@@ -194,7 +204,7 @@ func selectorOf(owner shared.Owner) map[string]any {
 }
 
 // connectionFilter bounds the buffers of connections, and sends keep-alive probes so that load balancers do not end idle connections.
-func connectionFilter(owner shared.Owner) client.Object {
+func connectionFilter(owner object.Owner) client.Object {
 	const buffer = 32768
 	option := func(level, name, value int64) any {
 		return map[string]any{"level": level, "name": name, "int_value": value, "state": "STATE_LISTENING"}
@@ -215,8 +225,25 @@ func connectionFilter(owner shared.Owner) client.Object {
 	)
 }
 
+// proxyProtocolFilter makes the gateway read headers of the PROXY protocol, if there are any, before it reads the server name of TLS.
+func proxyProtocolFilter(owner object.Owner) client.Object {
+	const filters = "type.googleapis.com/envoy.extensions.filters.listener."
+	return filter(owner, "proxy-protocol-sni", map[string]any{
+		"applyTo": "LISTENER",
+		"match":   map[string]any{"context": "GATEWAY", "listener": map[string]any{"portNumber": int64(gatewayPort)}},
+		"patch": map[string]any{"operation": "MERGE", "value": map[string]any{"listener_filters": []any{
+			map[string]any{"name": "proxy_protocol", "typed_config": map[string]any{
+				"@type": filters + "proxy_protocol.v3.ProxyProtocol", "allow_requests_without_proxy_protocol": true,
+			}},
+			map[string]any{"name": "envoy.filters.listener.tls_inspector", "typed_config": map[string]any{
+				"@type": filters + "tls_inspector.v3.TlsInspector",
+			}},
+		}}},
+	})
+}
+
 // accessLogFilter makes the gateway log connections and requests to its standard output.
-func accessLogFilter(owner shared.Owner) client.Object {
+func accessLogFilter(owner object.Owner) client.Object {
 	const extensions = "type.googleapis.com/envoy.extensions."
 	patch := func(name, kind string) any {
 		return map[string]any{

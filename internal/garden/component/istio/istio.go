@@ -24,7 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -55,8 +56,8 @@ const tokenExpiration = 43200
 // Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods acts on the Pods of
 // these namespaces. If there is a single zone, it keeps the Pods of the gateway in that zone.
 func Namespaces(v values.Values) []client.Object {
-	system := namespace(v, Namespace, map[string]string{shared.Role: "istio-system"})
-	gateway := namespace(v, GatewayNamespace, map[string]string{shared.Role: "istio-ingress", "istio": "ingressgateway"})
+	system := namespace(v, Namespace, map[string]string{object.Role: "istio-system"})
+	gateway := namespace(v, GatewayNamespace, map[string]string{object.Role: "istio-ingress", "istio": "ingressgateway"})
 	if len(v.Zones) == 1 {
 		gateway.Annotations["high-availability-config.resources.gardener.cloud/zone-pinning"] = "true"
 	}
@@ -65,9 +66,9 @@ func Namespaces(v values.Values) []client.Object {
 
 // namespace returns the metadata alone, because the API server sets the specification.
 func namespace(v values.Values, name string, labels map[string]string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: shared.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{
+	return &metav1.PartialObjectMetadata{TypeMeta: object.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{
 		Name: name,
-		Labels: shared.Union(labels, map[string]string{
+		Labels: object.Union(labels, map[string]string{
 			"istio-operator-managed": "Reconcile", "istio-injection": "disabled", "pod-security.kubernetes.io/enforce": "baseline",
 			"high-availability-config.resources.gardener.cloud/consider": "true",
 		}),
@@ -88,7 +89,7 @@ func apart(labels map[string]string) *corev1.Affinity {
 
 // restricted returns the security context of containers.
 func restricted() *corev1.SecurityContext {
-	c := shared.ContainerSecurityContext()
+	c := pods.ContainerSecurityContext()
 	c.RunAsNonRoot, c.RunAsUser, c.RunAsGroup = ptr.To(true), ptr.To[int64](1337), ptr.To[int64](1337)
 	return c
 }

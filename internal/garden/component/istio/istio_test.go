@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
 	"github.com/espalier-dev/espalier/internal/garden/images"
@@ -27,11 +28,16 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	balanced := plain(t)
 	balanced.LoadBalancers.Annotations = map[string]string{"example.com/kind": "network"}
 	balanced.LoadBalancers.ExternalTrafficPolicy = ptr.To(corev1.ServiceExternalTrafficPolicyLocal)
+	proxied, unproxied, dual := plain(t), plain(t), plain(t)
+	dual.DualStack = true
+	proxied.LoadBalancers.ProxyProtocol = &operatorv1alpha1.ProxyProtocol{Allowed: true}
+	unproxied.LoadBalancers.ProxyProtocol = &operatorv1alpha1.ProxyProtocol{}
 	ownAutoscaler := plain(t)
 	ownAutoscaler.VerticalPodAutoscaler = false
 	objects := map[string][]client.Object{}
 	for name, v := range map[string]values.Values{
 		"plain": plain(t), "one-zone": plain(t, "a"), "three-zones": plain(t, "a", "b", "c"), "load-balancer": balanced, "own-vpa": ownAutoscaler,
+		"proxy-protocol": proxied, "no-proxy-protocol": unproxied, "dual-stack": dual,
 	} {
 		g := NewWithT(t)
 		system, err := istio.Objects(v)

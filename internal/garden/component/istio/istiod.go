@@ -11,7 +11,9 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -47,30 +49,30 @@ func Objects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := shared.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
+	owner := object.Owner{Namespace: Namespace, Labels: map[string]string{"app": istiod, "istio": "pilot"}}
 	return append(istiodRoles(owner),
 		owner.ServiceAccount(istiod), owner.ConfigMap("istio", map[string]string{"mesh": mesh, "meshNetworks": meshNetworks}),
-		istiodService(v, owner), istiodDeployment(owner, image), owner.AvailabilityBudget(istiod),
-		shared.Autoscaler{
-			Name: istiod, Labels: owner.Labels, Container: "discovery", MinAllowed: shared.Memory("128Mi"), WithLimits: true,
+		istiodService(v, owner), istiodDeployment(v, owner, image), owner.AvailabilityBudget(istiod),
+		object.Autoscaler{
+			Name: istiod, Labels: owner.Labels, Container: "discovery", MinAllowed: pods.Memory("128Mi"), WithLimits: true,
 		}.Object(v, Namespace),
 		validation(owner),
 	), nil
 }
 
-func istiodService(v values.Values, owner shared.Owner) *corev1.Service {
-	annotations := shared.Union(
+func istiodService(v values.Values, owner object.Owner) *corev1.Service {
+	annotations := object.Union(
 		network.From(network.SeedScrapeTargets, monitoringPort), network.FromWorld(webhookPort),
 		network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},`+
 			`{"matchExpressions":[{"key":"handler.exposureclass.gardener.cloud/name","operator":"Exists"}]},`+
 			`{"matchLabels":{"kubernetes.io/metadata.name":"`+v.Namespace+`"}}]`),
 	)
 	return owner.Service(istiod, annotations,
-		shared.ServicePort("https-sds", sdsPort, sdsPort), shared.ServicePort("https-webhook", 443, webhookPort),
-		shared.ServicePort("metrics", monitoringPort, monitoringPort))
+		object.ServicePort("https-sds", sdsPort, sdsPort), object.ServicePort("https-webhook", 443, webhookPort),
+		object.ServicePort("metrics", monitoringPort, monitoringPort))
 }
 
-func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
+func istiodDeployment(v values.Values, owner object.Owner, image string) *appsv1.Deployment {
 	m := istiodMounts()
 	d := owner.Deployment(istiod, 2, owner.Labels, network.Clients(), corev1.PodSpec{
 		ServiceAccountName: istiod, PriorityClassName: system.Critical, Affinity: apart(owner.Labels),
@@ -82,14 +84,15 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 				"--domain", "cluster.local", "--keepaliveMaxServerConnectionAge", "30m",
 			},
 			Ports: []corev1.ContainerPort{
-				shared.ContainerPort("", sdsPort),
-				shared.ContainerPort("", webhookPort),
-				shared.ContainerPort("", readyPort),
+				pods.ContainerPort("", sdsPort),
+				pods.ContainerPort("", webhookPort),
+				pods.ContainerPort("", readyPort),
 			},
 			ReadinessProbe: &corev1.Probe{
-				ProbeHandler: shared.HTTPGet("/ready", readyPort, ""), InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
+				ProbeHandler: pods.HTTPGet("/ready", readyPort, ""), InitialDelaySeconds: 1, PeriodSeconds: 3, TimeoutSeconds: 5,
 			},
-			Env: istiodEnvironment(), VolumeMounts: m.Paths, SecurityContext: restricted(), Resources: shared.Requests("250m", "256Mi"),
+			Env: append(istiodEnvironment(), dualStack(v)...), VolumeMounts: m.Paths, SecurityContext: restricted(),
+			Resources: pods.Requests("250m", "256Mi"),
 		}},
 	})
 	complete(d, intstr.FromString("100%"), intstr.FromString("25%"), "istio-config", mesh+meshNetworks)
@@ -99,22 +102,30 @@ func istiodDeployment(owner shared.Owner, image string) *appsv1.Deployment {
 func istiodEnvironment() []corev1.EnvVar {
 	return []corev1.EnvVar{
 		variable("REVISION", "default"), variable("PILOT_CERT_PROVIDER", istiod),
-		shared.FieldVariable("POD_NAME", "metadata.name"), shared.FieldVariable("POD_NAMESPACE", "metadata.namespace"),
-		shared.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+		pods.FieldVariable("POD_NAME", "metadata.name"), pods.FieldVariable("POD_NAMESPACE", "metadata.namespace"),
+		pods.FieldVariable("SERVICE_ACCOUNT", "spec.serviceAccountName"),
 		variable("KUBECONFIG", "/var/run/secrets/remote/config"), variable("PILOT_TRACE_SAMPLING", "1"),
 		variable("PILOT_ENABLE_ANALYSIS", "false"), variable("CLUSTER_ID", "Kubernetes"),
 	}
 }
 
-func istiodMounts() shared.Mounts {
-	var m shared.Mounts
-	m.Add("mesh", "/etc/istio/config", false, shared.ConfigMapSource("istio"))
+// dualStack returns the variable that makes istiod and the gateway use both families of addresses, if the runtime cluster has both.
+func dualStack(v values.Values) []corev1.EnvVar {
+	if !v.DualStack {
+		return nil
+	}
+	return []corev1.EnvVar{variable("ISTIO_DUAL_STACK", "true")}
+}
+
+func istiodMounts() pods.Mounts {
+	var m pods.Mounts
+	m.Add("mesh", "/etc/istio/config", false, pods.ConfigMapSource("istio"))
 	m.Add("token", "/var/run/secrets/tokens", true, token())
 	m.Add("certificates", "/var/run/secrets/istio-dns", false, emptyDir(corev1.StorageMediumMemory))
-	m.Add("authority", "/etc/cacerts", true, optional(shared.SecretSource("cacerts", false)))
-	m.Add("kubeconfig", "/var/run/secrets/remote", true, optional(shared.SecretSource("istio-kubeconfig", false)))
-	m.Add("server-certificate", "/var/run/secrets/istiod/tls", true, optional(shared.SecretSource("istiod-tls", false)))
-	m.Add("root-certificate", "/var/run/secrets/istiod/ca", true, optional(shared.ConfigMapSource("istio-ca-root-cert")))
+	m.Add("authority", "/etc/cacerts", true, optional(pods.SecretSource("cacerts", false)))
+	m.Add("kubeconfig", "/var/run/secrets/remote", true, optional(pods.SecretSource("istio-kubeconfig", false)))
+	m.Add("server-certificate", "/var/run/secrets/istiod/tls", true, optional(pods.SecretSource("istiod-tls", false)))
+	m.Add("root-certificate", "/var/run/secrets/istiod/ca", true, optional(pods.ConfigMapSource("istio-ca-root-cert")))
 	return m
 }
 
@@ -122,12 +133,12 @@ func istiodMounts() shared.Mounts {
 // managedresource-controller would reset each time. The annotation makes that controller create the object and not update it. The
 // disadvantage is that changes of this function do not reach a cluster that has the object, and changes by users stay, until the object is
 // deleted.
-func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
+func validation(owner object.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"istio.io/rev": "default"}).Meta(istiod)
 	meta.Namespace = ""
 	meta.Annotations = map[string]string{resourcesv1alpha1.Ignore: "true"}
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "ValidatingWebhookConfiguration"), ObjectMeta: meta,
+		TypeMeta: object.Type(admissionregistrationv1.SchemeGroupVersion.String(), "ValidatingWebhookConfiguration"), ObjectMeta: meta,
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "rev.validation.istio.io", AdmissionReviewVersions: []string{"v1"}, FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
 			MatchPolicy: ptr.To(admissionregistrationv1.Exact), SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
@@ -147,15 +158,15 @@ func validation(owner shared.Owner) *admissionregistrationv1.ValidatingWebhookCo
 
 // istiodRoles returns the rights of istiod. It may neither deploy gateways for objects of the Gateway API, nor read such objects, nor
 // change the status of Ingresses: the definitions of the Gateway API are not deployed, and the mesh has no ingress controller.
-func istiodRoles(owner shared.Owner) []client.Object {
+func istiodRoles(owner object.Owner) []client.Object {
 	return []client.Object{
 		owner.ClusterRole(istiod, clusterRules()...), owner.ClusterRoleBinding(istiod, istiod, istiod),
 		owner.RoleIn(istiod,
-			shared.Rule("", "configmaps", "delete"),
-			shared.Rule("", "secrets", shared.Read("create", "update", "delete")...),
-			shared.Rule("", "serviceaccounts", shared.Read()...),
-			shared.Rule(shared.LeasesGroup, "leases", "get", "create", "update", "patch"),
-			shared.Rule("networking.istio.io", "gateways", "create"),
+			rights.Rule("", "configmaps", "delete"),
+			rights.Rule("", "secrets", rights.Read("create", "update", "delete")...),
+			rights.Rule("", "serviceaccounts", rights.Read()...),
+			rights.Rule(rights.LeasesGroup, "leases", "get", "create", "update", "patch"),
+			rights.Rule("networking.istio.io", "gateways", "create"),
 		),
 		owner.RoleBinding(istiod, istiod, istiod),
 	}
@@ -165,19 +176,19 @@ func istiodRoles(owner shared.Owner) []client.Object {
 func clusterRules() []rbacv1.PolicyRule {
 	core, admission, networking := "", "admissionregistration.k8s.io", "networking.istio.io"
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, "configmaps", shared.Read("create", "update")...),
-		shared.Rule(core, "endpoints;namespaces;nodes;pods;secrets;services", shared.Read()...),
-		shared.Rule(admission, "mutatingwebhookconfigurations", shared.Read("update", "patch")...),
-		shared.Rule(admission, "validatingwebhookconfigurations", shared.Read("update")...),
-		shared.Rule("apiextensions.k8s.io", "customresourcedefinitions", shared.Read()...),
-		shared.Rule("authentication.k8s.io", "tokenreviews", "create"),
-		shared.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
-		shared.Rule(shared.CertificatesGroup, "certificatesigningrequests;certificatesigningrequests/approval;certificatesigningrequests/status",
+		rights.Rule(core, "configmaps", rights.Read("create", "update")...),
+		rights.Rule(core, "endpoints;namespaces;nodes;pods;secrets;services", rights.Read()...),
+		rights.Rule(admission, "mutatingwebhookconfigurations", rights.Read("update", "patch")...),
+		rights.Rule(admission, "validatingwebhookconfigurations", rights.Read("update")...),
+		rights.Rule("apiextensions.k8s.io", "customresourcedefinitions", rights.Read()...),
+		rights.Rule("authentication.k8s.io", "tokenreviews", "create"),
+		rights.Rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rights.Rule(rights.CertificatesGroup, "certificatesigningrequests;certificatesigningrequests/approval;certificatesigningrequests/status",
 			"get", "watch", "create", "update", "delete"),
-		shared.Named(shared.Rule(shared.CertificatesGroup, "signers", "approve"), "kubernetes.io/legacy-unknown"),
-		shared.Rule("discovery.k8s.io", "endpointslices", shared.Read()...),
-		shared.Rule("extensions.istio.io;networking.istio.io;security.istio.io;telemetry.istio.io", "*", shared.Read()...),
-		shared.Rule(networking, "workloadentries;workloadentries/status", "create", "update", "patch", "delete"),
-		shared.Rule("networking.k8s.io", "ingresses", shared.Read()...),
+		rights.Named(rights.Rule(rights.CertificatesGroup, "signers", "approve"), "kubernetes.io/legacy-unknown"),
+		rights.Rule("discovery.k8s.io", "endpointslices", rights.Read()...),
+		rights.Rule("extensions.istio.io;networking.istio.io;security.istio.io;telemetry.istio.io", "*", rights.Read()...),
+		rights.Rule(networking, "workloadentries;workloadentries/status", "create", "update", "patch", "delete"),
+		rights.Rule("networking.k8s.io", "ingresses", rights.Read()...),
 	}
 }

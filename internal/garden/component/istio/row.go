@@ -12,6 +12,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
+// The namespace of istiod is prepared. It exists, because a Role of the operator is in it. The namespace of the gateway is created and
+// deleted.
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=istio-system,verbs=get;update
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=virtual-garden-istio-ingress,verbs=get;watch;update;delete
+// The ManagedResources of Istio are in the namespace of istiod.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
+
+// authoritySecret is the Secret in which istiod stores its certificate authority.
+const authoritySecret = "istio-ca-secret"
+
 // Component is Istio. A deletion keeps the namespace of istiod, which was created with the operator, because a Role of the operator is in
 // it.
 var Component = component.Component{
@@ -31,6 +43,10 @@ var Component = component.Component{
 		gateway, failure := GatewayObjects(v)
 		return component.Objects{Direct: Namespaces(v), Sets: [][]client.Object{istiod, gateway}}, errors.Join(err, failure)
 	},
+	Credentials: []component.Credential{{
+		Name: authoritySecret, Secret: authoritySecret, Purpose: "signs certificates of istiod and of gateways", Users: "istiod, gateways",
+		Lifetime: component.CertificateLifetime, Renewal: "by istiod",
+	}},
 	Leftovers: []component.Object{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Name: GatewayNamespace, Cluster: true},
 	},

@@ -9,12 +9,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/api/references"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
@@ -67,7 +70,7 @@ func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) strin
 // returns "" if there are none. A Pod may use them until it has finished or is gone, also if it is about to be disrupted or its node is
 // lost: containers on a node that does not answer may still run. Replicas is the desired number of Pods, 0 without a Deployment.
 func OldPods(pods []corev1.Pod, replicas int32) string {
-	running := slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !isUnfinished(&pod) })
+	running := Unfinished(pods)
 	newest := NewestPod(running)
 	old := slices.DeleteFunc(slices.Clone(running), func(pod corev1.Pod) bool {
 		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
@@ -90,6 +93,44 @@ func OldPods(pods []corev1.Pod, replicas int32) string {
 	slices.Sort(names)
 	return health.OldPods + ", which may use credentials from before the rotation: " + strings.Join(names, ", ") +
 		"; if such a node does not come back, make sure that it is down, and then delete the Node, or delete its Pods with --force"
+}
+
+// FormerClients returns the Pods, in the order of their names, that may still use a kubeconfig of the virtual cluster other than the
+// current one, which is the name of a Secret.
+func FormerClients(pods []corev1.Pod, current string) []corev1.Pod {
+	former := slices.DeleteFunc(Unfinished(pods), func(each corev1.Pod) bool {
+		pod := &corev1.Pod{Spec: each.Spec} // the annotations of a Pod may be outdated
+		if references.InjectAnnotations(pod) != nil {
+			return true
+		}
+		for key, name := range pod.Annotations {
+			kind, isReference := references.KindFromAnnotationKey(key)
+			if isReference && kind == references.KindSecret && name != current && strings.HasPrefix(name, gardenaccess.GenericKubeconfig+"-") {
+				return false
+			}
+		}
+		return true
+	})
+	slices.SortFunc(former, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return former
+}
+
+// OwnerOf returns the kind and the name of the owner of a Pod: its Deployment, or else its controller. They are empty if it has none.
+func OwnerOf(pod *corev1.Pod) (kind, name string) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return "", ""
+	}
+	deployment, isOfDeployment := strings.CutSuffix(owner.Name, "-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey])
+	if owner.Kind == "ReplicaSet" && isOfDeployment {
+		return "Deployment", deployment
+	}
+	return owner.Kind, owner.Name
+}
+
+// Unfinished returns the Pods whose containers run or may start.
+func Unfinished(pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod corev1.Pod) bool { return !isUnfinished(&pod) })
 }
 
 // isUnfinished reports whether containers of a Pod run or may start.

@@ -213,3 +213,48 @@ func TestEveryPodWithoutADeploymentIsOld(t *testing.T) {
 	g.Expect(judgement.OldPods(nil, 0)).To(BeEmpty())
 	g.Expect(judgement.OldPods([]corev1.Pod{left}, 0)).To(ContainSubstring("garden/left on node n"))
 }
+
+func TestFormerClientsMountAnotherKubeconfig(t *testing.T) {
+	pod := func(name, secret string, phase corev1.PodPhase) corev1.Pod {
+		return corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "kubeconfig", VolumeSource: corev1.VolumeSource{
+				Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: secret},
+				}}}},
+			}}}},
+			Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	pods := []corev1.Pod{
+		pod("old", "generic-token-kubeconfig-1", corev1.PodRunning),
+		pod("older", "generic-token-kubeconfig-0", corev1.PodPending),
+		pod("finished", "generic-token-kubeconfig-1", corev1.PodSucceeded),
+		pod("new", "generic-token-kubeconfig-2", corev1.PodRunning),
+		pod("other", "shoot-access-a", corev1.PodRunning),
+		{},
+	}
+	NewWithT(t).Expect(judgement.FormerClients(pods, "generic-token-kubeconfig-2")).To(HaveExactElements(
+		HaveField("Name", "old"), HaveField("Name", "older"),
+	))
+}
+
+func TestOwnerOfAPodIsItsDeployment(t *testing.T) {
+	for sentence, tc := range map[string]struct{ kind, owner, hash, wantKind, wantName string }{
+		"a Deployment":                   {"ReplicaSet", "web-1", "1", "Deployment", "web"},
+		"a ReplicaSet of its own":        {"ReplicaSet", "web-1", "", "ReplicaSet", "web-1"},
+		"another controller":             {"StatefulSet", "etcd", "", "StatefulSet", "etcd"},
+		"a Pod that has no controller":   {},
+		"a controller with the same end": {"StatefulSet", "etcd-1", "1", "StatefulSet", "etcd-1"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": tc.hash}}}
+			if tc.owner != "" {
+				pod.OwnerReferences = []metav1.OwnerReference{{Kind: tc.kind, Name: tc.owner, Controller: ptr.To(true)}}
+			}
+			kind, name := judgement.OwnerOf(pod)
+			g.Expect([]string{kind, name}).To(Equal([]string{tc.wantKind, tc.wantName}))
+		})
+	}
+}

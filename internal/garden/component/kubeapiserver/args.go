@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -46,7 +46,7 @@ func servingArgs(v values.Values) []string {
 	return slices.Concat([]string{
 		"--secure-port=" + strconv.Itoa(exposure.Port),
 		"--external-hostname=" + externalHostname(v),
-	}, apiserver.ServingArgs(), shared.OptionalArg("--tls-min-version=%s", v.KubeAPIServer.TLSMinVersion))
+	}, apiserver.ServingArgs(), flags.OptionalArg("--tls-min-version=%s", v.KubeAPIServer.TLSMinVersion))
 }
 
 // externalHostname returns the host in the URLs that clients get. It is the host of the issuer of tokens if clients reach the API server
@@ -131,7 +131,7 @@ func identityArgs(v values.Values) []string {
 	if config == nil {
 		return all
 	}
-	all = append(all, shared.OptionalArg("--service-account-extend-token-expiration=%t", config.ExtendTokenExpiration)...)
+	all = append(all, flags.OptionalArg("--service-account-extend-token-expiration=%t", config.ExtendTokenExpiration)...)
 	if longest := config.MaxTokenExpiration; longest != nil {
 		all = append(all, "--service-account-max-token-expiration="+longest.Duration.String())
 	}
@@ -150,6 +150,9 @@ func audiences(v values.Values) []string {
 	}
 	return all
 }
+
+// TokenScope returns the issuer of new tokens of ServiceAccounts, and an accepted audience.
+func TokenScope(v values.Values) (issuer, audience string) { return issuers(v)[0], audiences(v)[0] }
 
 // issuers returns the issuer of new tokens, followed by further issuers whose tokens are accepted. Tokens of the default issuer are always
 // accepted, so that a change of the issuer invalidates no token.
@@ -173,13 +176,13 @@ func clusterArgs(v values.Values) []string {
 	settings := v.KubeAPIServer
 	return slices.Concat([]string{
 		"--enable-aggregator-routing=true",
-		"--service-cluster-ip-range=" + shared.Networks(v.ServiceNetworks),
+		"--service-cluster-ip-range=" + flags.Networks(v.ServiceNetworks),
 		"--event-ttl=" + ptr.Deref(settings.EventTTL, metav1.Duration{Duration: time.Hour}).Duration.String(),
-		"--runtime-config=" + shared.Switches(RuntimeConfig(v)),
+		"--runtime-config=" + flags.Switches(RuntimeConfig(v)),
 	},
-		shared.GateArgs(settings.FeatureGates, kubernetes(v).TakesGate),
-		shared.OptionalArg("--default-not-ready-toleration-seconds=%d", settings.DefaultNotReadyTolerationSeconds),
-		shared.OptionalArg("--default-unreachable-toleration-seconds=%d", settings.DefaultUnreachableTolerationSeconds),
+		flags.GateArgs(settings.FeatureGates, kubernetes(v).TakesGate),
+		flags.OptionalArg("--default-not-ready-toleration-seconds=%d", settings.DefaultNotReadyTolerationSeconds),
+		flags.OptionalArg("--default-unreachable-toleration-seconds=%d", settings.DefaultUnreachableTolerationSeconds),
 	)
 }
 
@@ -205,7 +208,7 @@ func knowsAPI(v values.Values, api string) bool {
 // Ignored returns the settings that kube-apiserver does not get because it would not start with them. Only an earlier version had these
 // settings; the webhook accepts them as long as they do not change. The list is sorted.
 func Ignored(v values.Values) []string {
-	all := shared.IgnoredGates(v.KubeAPIServer.FeatureGates, kubernetes(v).TakesGate)
+	all := flags.IgnoredGates(v.KubeAPIServer.FeatureGates, kubernetes(v).TakesGate)
 	for api := range v.KubeAPIServer.RuntimeConfig {
 		if !knowsAPI(v, api) {
 			all = append(all, "API "+api)

@@ -13,7 +13,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -92,7 +92,7 @@ func authenticationParts(v values.Values, refs References) ([]apiserver.Part, er
 	data := map[string]string{configFile: string(text)}
 	return append(parts, apiserver.Part{
 		Volume: "authentication-config", Folder: authenticationFolder, Args: args,
-		Object: shared.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authentication-config", data),
+		Object: object.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authentication-config", data),
 	}), nil
 }
 
@@ -111,7 +111,7 @@ func authenticationWebhookParts(v values.Values, refs References) []apiserver.Pa
 	}
 	return []apiserver.Part{{
 		Volume: "authentication-webhook-kubeconfig", Folder: authenticationWebhookFolder, Private: true, Args: args,
-		Object: shared.UniqueSecret(v.Namespace, "kube-apiserver-authentication-webhook-kubeconfig", nil, map[string][]byte{
+		Object: object.UniqueSecret(v.Namespace, "kube-apiserver-authentication-webhook-kubeconfig", nil, map[string][]byte{
 			apiserver.KubeconfigFile: refs.AuthenticationWebhook,
 		}),
 	}}
@@ -130,7 +130,7 @@ func oidcPart(v values.Values, config *operatorv1alpha1.OIDCConfig) (apiserver.P
 		}
 		own = apiserver.Part{
 			Volume: "oidc-cabundle", Folder: oidcFolder,
-			Object: shared.UniqueSecret(v.Namespace, "kube-apiserver-oidc-cabundle", nil, map[string][]byte{oidcFile: []byte(*config.CABundle)}),
+			Object: object.UniqueSecret(v.Namespace, "kube-apiserver-oidc-cabundle", nil, map[string][]byte{oidcFile: []byte(*config.CABundle)}),
 		}
 		add("ca-file", ptr.To(oidcFolder+"/"+oidcFile))
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -33,7 +33,7 @@ func authorizerName(a gardeneradmission.Authorizer) string { return a.Name + "-a
 // gardener-admission-controller may be absent: only seeds and shoots depend on it.
 func authorizationParts(v values.Values, in Input) ([]apiserver.Part, error) {
 	config := authorizationConfiguration{
-		TypeMeta: shared.Type(inV1Beta1, authorizationKind), Authorizers: []Authorizer{{Type: typeRBAC, Name: nameRBAC}},
+		TypeMeta: object.Type(inV1Beta1, authorizationKind), Authorizers: []Authorizer{{Type: typeRBAC, Name: nameRBAC}},
 	}
 	kubeconfigs := map[string][]byte{}
 	for _, each := range gardeneradmission.Authorizers() {
@@ -63,12 +63,12 @@ func authorizationParts(v values.Values, in Input) ([]apiserver.Part, error) {
 	return []apiserver.Part{
 		{
 			Volume: "authorization-config", Folder: authorizationFolder,
-			Object: shared.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authorization-config", data),
+			Object: object.Owner{Namespace: v.Namespace}.UniqueConfigMap("kube-apiserver-authorization-config", data),
 			Args:   []string{"--authorization-config=" + authorizationFolder + "/" + configFile},
 		},
 		{
 			Volume: "authorization-kubeconfigs", Folder: authorizationKubeconfigsFolder, Private: true,
-			Object: shared.UniqueSecret(v.Namespace, "kube-apiserver-authorization-webhooks-kubeconfigs", nil, kubeconfigs),
+			Object: object.UniqueSecret(v.Namespace, "kube-apiserver-authorization-webhooks-kubeconfigs", nil, kubeconfigs),
 		},
 	}, nil
 }

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -42,7 +43,7 @@ func resources(v values.Values, live *appsv1.Deployment) corev1.ResourceRequirem
 			}
 		}
 	}
-	return shared.RequestsOfAtLeast("600m", "512Mi", shared.MinAllowed(v.KubeAPIServer.Autoscaling))
+	return pods.RequestsOfAtLeast("600m", "512Mi", pods.MinAllowed(v.KubeAPIServer.Autoscaling))
 }
 
 // horizontalAutoscaler adds replicas when the running replicas use much cpu or memory. The limits are absolute figures and not shares of
@@ -61,7 +62,7 @@ func horizontalAutoscaler(v values.Values) client.Object {
 		}
 	}
 	return &autoscalingv2.HorizontalPodAutoscaler{
-		TypeMeta:   shared.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"),
+		TypeMeta:   object.Type(autoscalingv2.SchemeGroupVersion.String(), "HorizontalPodAutoscaler"),
 		ObjectMeta: exposure.Owner(v).Meta(Name),
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
@@ -78,9 +79,9 @@ func horizontalAutoscaler(v values.Values) client.Object {
 }
 
 func verticalAutoscaler(v values.Values) client.Object {
-	least := shared.Amounts("20m", "200M")
-	maps.Copy(least, shared.MinAllowed(v.KubeAPIServer.Autoscaling))
-	return shared.Autoscaler{
+	least := pods.Amounts("20m", "200M")
+	maps.Copy(least, pods.MinAllowed(v.KubeAPIServer.Autoscaling))
+	return object.Autoscaler{
 		Name: AutoscalerName, Target: Name, Labels: exposure.Labels(), Container: Container, MinAllowed: least,
 	}.Object(v, v.Namespace)
 }

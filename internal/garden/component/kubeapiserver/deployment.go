@@ -10,13 +10,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 func deployment(v values.Values, in Input, image string, parts []apiserver.Part) *appsv1.Deployment {
 	own := exposure.Owner(v).WithLabels(map[string]string{
-		shared.Role: "controlplane", "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
+		object.Role: "controlplane", "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 	})
 	token := in.Secrets.HealthToken
 	if probesAreAnonymous(v, in.References) {
@@ -25,8 +26,8 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 	m, readiness := mounts(in.Secrets, parts), probe(readyPath, token)
 	container := corev1.Container{
 		Name: Container, Image: image, Command: []string{"/usr/local/bin/kube-apiserver"}, Args: args(v, in.Secrets, parts),
-		Ports:         []corev1.ContainerPort{shared.ContainerPort("https", exposure.Port)},
-		StartupProbe:  shared.StartupProbe(readiness),
+		Ports:         []corev1.ContainerPort{pods.ContainerPort("https", exposure.Port)},
+		StartupProbe:  pods.StartupProbe(readiness),
 		LivenessProbe: probe(livePath, token), ReadinessProbe: readiness,
 		Resources: resources(v, in.Live), VolumeMounts: m.Paths, SecurityContext: containerSecurityContext(),
 	}
@@ -35,15 +36,15 @@ func deployment(v values.Values, in Input, image string, parts []apiserver.Part)
 	})
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
 	apiserver.SetMarks(v, d, in.Live, in.Secrets.EncryptionKey)
-	shared.AnnotateReferences(d)
+	object.AnnotateReferences(d)
 	return d
 }
 
 // clients returns further labels of Pods. They allow connections: to etcds, to webhooks, and to the servers in kubeconfigs of the user.
 func clients() map[string]string {
 	const etcdClient = "-client-tcp-2379"
-	return shared.Union(
-		map[string]string{shared.Role: "controlplane"}, network.DNSClients(),
+	return object.Union(
+		map[string]string{object.Role: "controlplane"}, network.DNSClients(),
 		network.Allowed(network.ToPublicNetworks, network.ToPrivateNetworks),
 		network.ClientsOf(
 			network.WebhookTargets, "extensions-all-webhook-targets", etcd.Main.Name()+etcdClient, etcd.Events.Name()+etcdClient,
@@ -55,14 +56,14 @@ func clients() map[string]string {
 // the kernel does not start it if the container may not have the capability. The program still does not get the capability, because
 // allowPrivilegeEscalation is false.
 func containerSecurityContext() *corev1.SecurityContext {
-	c := shared.ContainerSecurityContext()
+	c := pods.ContainerSecurityContext()
 	c.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
 	return c
 }
 
 // podSecurityContext returns the security context of the Pods. The sysctl allows ports below 1024.
 func podSecurityContext() *corev1.PodSecurityContext {
-	c := shared.PodSecurityContext()
+	c := pods.PodSecurityContext()
 	c.Sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
 	return c
 }
@@ -75,15 +76,15 @@ const (
 
 // probe returns a probe that authenticates with a token, if there is one.
 func probe(path, token string) *corev1.Probe {
-	p := shared.ServerProbe(path, exposure.Port)
+	p := pods.ServerProbe(path, exposure.Port)
 	if token != "" {
 		p.HTTPGet.HTTPHeaders = []corev1.HTTPHeader{{Name: "Authorization", Value: "Bearer " + token}}
 	}
 	return p
 }
 
-func mounts(s Secrets, parts []apiserver.Part) shared.Mounts {
-	var m shared.Mounts
+func mounts(s Secrets, parts []apiserver.Part) pods.Mounts {
+	var m pods.Mounts
 	m.AddSecret("ca", authorityFolder, s.Authority, false)
 	m.AddSecret("ca-client", clientAuthorityFolder, s.ClientAuthority, false)
 	m.AddSecret("ca-front-proxy", frontProxyAuthorityFolder, s.FrontProxyAuthority, false)

@@ -18,9 +18,8 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/goldentest"
-	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -30,19 +29,12 @@ import (
 // garden returns values for Kubernetes 1.36 with settings in YAML.
 func garden(t *testing.T, settings string, changes ...func(*values.Values)) values.Values {
 	t.Helper()
-	g := NewWithT(t)
-	list, err := images.Embedded()
-	g.Expect(err).NotTo(HaveOccurred())
-	v := values.Values{
-		Operator: values.Operator{Namespace: "garden", Images: list}, Kubernetes: version.MustParseSemantic("1.36.3"),
-		Domains: []string{"example.com", "example.org"}, VerticalPodAutoscaler: true,
-		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")},
+	common := func(v *values.Values) {
+		v.Domains = []string{"example.com", "example.org"}
+		v.ServiceNetworks = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}
 	}
-	g.Expect(yaml.UnmarshalStrict([]byte(settings), &v.KubeAPIServer)).To(Succeed())
-	for _, each := range changes {
-		each(&v)
-	}
-	return v
+	of := func(v *values.Values) any { return &v.KubeAPIServer }
+	return goldentest.Values(t, of, settings, append([]func(*values.Values){common}, changes...)...)
 }
 
 func kubernetes(text string) func(*values.Values) {
@@ -80,8 +72,8 @@ func objects(t *testing.T, v values.Values, changes ...func(*kubeapiserver.Input
 func live(in *kubeapiserver.Input) {
 	in.Live = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](5), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
-			{Name: "injected", Resources: shared.Requests("1", "1Gi")},
-			{Name: "kube-apiserver", Resources: shared.RequestsAndLimit("2", "3Gi", "4Gi")},
+			{Name: "injected", Resources: pods.Requests("1", "1Gi")},
+			{Name: "kube-apiserver", Resources: pods.RequestsAndLimit("2", "3Gi", "4Gi")},
 		}}},
 	}}
 }
@@ -495,10 +487,10 @@ func TestRequestsForSecrets(t *testing.T) {
 			"api.example.com", "gardener.example.com", "api.example.org", "gardener.example.org",
 		},
 	}}))
-	g.Expect(kubeapiserver.AggregatorCertificate()).To(Equal(secrets.Request{SignedBy: "ca-front-proxy", Config: secretconfig.Certificate{
+	g.Expect(kubeapiserver.AggregatorCertificate(v)).To(Equal(secrets.Request{SignedBy: "ca-front-proxy", Config: secretconfig.Certificate{
 		Name: "kube-aggregator", CommonName: "system:kube-aggregator", Type: secretconfig.Client, SkipPublishingCACertificate: true,
 	}}))
-	g.Expect(kubeapiserver.StaticTokens()).To(Equal(secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
+	g.Expect(kubeapiserver.StaticTokens(v)).To(Equal(secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
 		Name:  "kube-apiserver-static-token",
 		Users: map[string]secretconfig.TokenUser{"health-check": {Username: "health-check", UserID: "health-check"}},
 	}}))

@@ -7,15 +7,19 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
+
+// kube-apiserver is scaled by an autoscaler.
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
 
 // Component is kube-apiserver. It has steps of its own: a new encryption key takes two deployments.
 var Component = component.Component{
 	Name: component.KubeAPIServer, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
-	Own: component.Own{Deploy: true, Await: true},
+	Own: component.Own{Deploy: true, Await: true}, Ignored: Ignored,
 	Deploy: component.Task{
-		Name: "Deploying Kubernetes API Server", After: []string{component.Preconditions, component.Etcds},
+		Name: "Deploying Kubernetes API Server", After: []string{component.Preconditions, component.Etcds, component.EarlyExtensions},
 		Does: "generates its credentials, and creates kube-apiserver. A new encryption key takes [two deployments](#encryption-keys)",
 	},
 	Await: component.Task{
@@ -23,12 +27,34 @@ var Component = component.Component{
 		Does: "waits until its Pods are [available](#what-takes-time) and no old Pod is left. After a timeout, the error has the end of the " +
 			"log of the newest Pod",
 	},
-	Destroy:     component.Task{Name: "Destroying Kubernetes API Server", After: []string{component.VirtualDestroyed}},
+	Destroy: component.Task{
+		Name: "Destroying Kubernetes API Server", After: []string{component.VirtualDestroyed, component.LateExtensions},
+	},
 	Deployments: []string{Name},
+	KeyUsers:    []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name}},
+	Credentials: []component.Credential{
+		{
+			Name: ServiceAccountKeyName, Request: ServiceAccountKey, Rotation: rotation.ServiceAccountKey, Irreplaceable: true, Early: true,
+			Purpose: "signs and verifies tokens of ServiceAccounts", Users: "kube-apiserver, kube-controller-manager",
+		},
+		{
+			Name: EncryptionKeyName, Request: EncryptionKey, Rotation: rotation.ETCDEncryptionKey, Irreplaceable: true,
+			Purpose: "encrypts resources of Kubernetes in etcd", Users: "kube-apiserver",
+		},
+		{
+			Name: staticTokens, Request: StaticTokens, Rotation: rotation.CertificateAuthorities,
+			Purpose: "authenticates probes, without any right", Users: "kubelets",
+		},
+		{Name: serverCertificate, Request: ServerCertificate, Early: true, Purpose: "serves the API of Kubernetes", Users: "kube-apiserver"},
+		{
+			Name: aggregatorCertificate, Request: AggregatorCertificate, Early: true,
+			Purpose: "authenticates requests that are passed on to gardener-apiserver", Users: "kube-apiserver",
+		},
+	},
 	Leftovers: []component.Object{
 		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name},
 		{GroupVersionKind: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), Name: Name},
-		{GroupVersionKind: shared.AutoscalerKind, Name: AutoscalerName},
+		{GroupVersionKind: object.AutoscalerKind, Name: AutoscalerName},
 		{GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Name: Name},
 	},
 }

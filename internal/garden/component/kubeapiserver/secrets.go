@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -34,9 +34,13 @@ const (
 // Logical names of Secrets.
 const (
 	// ServiceAccountKeyName is the name of the key that signs tokens of ServiceAccounts.
-	ServiceAccountKeyName = rotation.ServiceAccountKeyName
+	ServiceAccountKeyName = "service-account-key"
 	// EncryptionKeyName is the name of the key that encrypts data in etcd.
-	EncryptionKeyName = rotation.KubernetesEncryptionKeyName
+	EncryptionKeyName = "kube-apiserver-etcd-encryption-key"
+
+	staticTokens          = "kube-apiserver-static-token"
+	serverCertificate     = "kube-apiserver"
+	aggregatorCertificate = "kube-aggregator"
 )
 
 const (
@@ -72,7 +76,7 @@ type Secrets struct {
 // ServerCertificate returns the request for the certificate of kube-apiserver.
 func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
-		Name: "kube-apiserver", CommonName: Name, DNSNames: slices.Concat(shared.Services(v.Namespace, exposure.Name), exposure.Hosts(v)),
+		Name: serverCertificate, CommonName: Name, DNSNames: slices.Concat(object.DNSNames(v.Namespace, exposure.Name), exposure.Hosts(v)),
 		Type: secretconfig.Server, SkipPublishingCACertificate: true, IncludeCACertificateInServerChain: true,
 	}}
 }
@@ -81,16 +85,16 @@ func ServerCertificate(v values.Values) secrets.Request {
 const aggregator = "system:kube-aggregator"
 
 // AggregatorCertificate returns the request for the certificate with which kube-apiserver passes requests on.
-func AggregatorCertificate() secrets.Request {
+func AggregatorCertificate(values.Values) secrets.Request {
 	return secrets.Request{SignedBy: FrontProxyAuthority, Config: secretconfig.Certificate{
-		Name: "kube-aggregator", CommonName: aggregator, Type: secretconfig.Client, SkipPublishingCACertificate: true,
+		Name: aggregatorCertificate, CommonName: aggregator, Type: secretconfig.Client, SkipPublishingCACertificate: true,
 	}}
 }
 
 // StaticTokens returns the request for the token of the probes. Its user has only the rights of all authenticated users.
-func StaticTokens() secrets.Request {
+func StaticTokens(values.Values) secrets.Request {
 	return secrets.Request{Persist: true, Config: secretconfig.StaticTokens{
-		Name: rotation.StaticTokensName, Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
+		Name: staticTokens, Users: map[string]secretconfig.TokenUser{healthUser: {Username: healthUser, UserID: healthUser}},
 	}}
 }
 

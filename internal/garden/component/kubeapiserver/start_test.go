@@ -133,11 +133,11 @@ func (m *machine) generate(g Gomega, v values.Values) kubeapiserver.Secrets {
 		add(name, certificate)
 	}
 	signed("server", kubeapiserver.ServerCertificate(v))
-	signed("aggregator", kubeapiserver.AggregatorCertificate())
+	signed("aggregator", kubeapiserver.AggregatorCertificate(v))
 	m.authority = m.contents["ca"]["ca.crt"]
 	key := add("key", kubeapiserver.ServiceAccountKey(v).Config)
 	m.contents["keys"] = map[string][]byte{"bundle.key": key["id_rsa"]}
-	add("tokens", kubeapiserver.StaticTokens().Config)
+	add("tokens", kubeapiserver.StaticTokens(v).Config)
 	token, err := kubeapiserver.HealthToken(&corev1.Secret{Data: m.contents["tokens"]})
 	g.Expect(err).NotTo(HaveOccurred())
 	encryption := add("encryption", kubeapiserver.EncryptionKey(v).Config)

@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -45,6 +47,9 @@ const (
 const (
 	port = 10257
 
+	// serverCertificate is the logical name of the Secret of ServerCertificate.
+	serverCertificate = Container + "-server"
+
 	authorityPath         = "/srv/kubernetes/ca"
 	clientAuthorityPath   = "/srv/kubernetes/ca-client"
 	serviceAccountKeyPath = "/srv/kubernetes/service-account-key"
@@ -69,9 +74,9 @@ type Secrets struct {
 }
 
 // ServerCertificate returns the request for the serving certificate.
-func ServerCertificate(namespace string) secrets.Request {
+func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
-		Name: Container + "-server", CommonName: Name, DNSNames: shared.Services(namespace, Name), Type: secretconfig.Server,
+		Name: serverCertificate, CommonName: Name, DNSNames: object.DNSNames(v.Namespace, Name), Type: secretconfig.Server,
 		SkipPublishingCACertificate: true,
 	}}
 }
@@ -85,8 +90,8 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 	if err != nil {
 		return nil, err
 	}
-	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
-	service := owner.Service(Name, network.From(network.GardenScrapeTargets, port), shared.ServicePort("metrics", port, port))
+	owner := object.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": "kubernetes", "role": "controller-manager"}}
+	service := owner.Service(Name, network.From(network.GardenScrapeTargets, port), object.ServicePort("metrics", port, port))
 	service.Spec.ClusterIP = corev1.ClusterIPNone
 	manager := deployment(owner, names, image, command(v, kubernetes, runtimeConfig))
 	metav1.SetMetaDataAnnotation(&manager.ObjectMeta, operatorv1alpha1.AnnotationKubernetesVersion, v.Kubernetes.String())
@@ -94,43 +99,43 @@ func Objects(v values.Values, names Secrets, runtimeConfig map[string]bool) ([]c
 		gardenaccess.Secret(v.Namespace, AccessSecret, Container),
 		service,
 		owner.DisruptionBudget(Name),
-		shared.Autoscaler{Name: AutoscalerName, Target: Name, Container: Container}.Object(v, v.Namespace),
+		object.Autoscaler{Name: AutoscalerName, Target: Name, Container: Container}.Object(v, v.Namespace),
 		manager,
 	}, nil
 }
 
 // VirtualObjects returns the objects in the virtual cluster.
 func VirtualObjects() []client.Object {
-	accounts := shared.Owner{Namespace: metav1.NamespaceSystem}
+	accounts := object.Owner{Namespace: metav1.NamespaceSystem}
 	return []client.Object{
 		accounts.ClusterRoleBinding("gardener.cloud:target:"+Container, "system:"+Container, Container),
 	}
 }
 
-func deployment(owner shared.Owner, names Secrets, image string, command []string) *appsv1.Deployment {
-	var m shared.Mounts
+func deployment(owner object.Owner, names Secrets, image string, command []string) *appsv1.Deployment {
+	var m pods.Mounts
 	m.AddSecret("ca", authorityPath, names.Authority, false)
 	m.AddSecret("ca-client", clientAuthorityPath, names.ClientAuthority, true)
 	m.AddSecret("service-account-key", serviceAccountKeyPath, names.ServiceAccountKey, true)
 	m.AddSecret("server", serverPath, names.Server, true)
-	liveness := shared.ServerProbe("/healthz", port)
+	liveness := pods.ServerProbe("/healthz", port)
 	liveness.InitialDelaySeconds, liveness.FailureThreshold = 15, 2
 	pod := corev1.PodSpec{
 		PriorityClassName: system.Class300, AutomountServiceAccountToken: ptr.To(false),
-		SecurityContext: shared.PodSecurityContext(), Volumes: m.Volumes,
+		SecurityContext: pods.PodSecurityContext(), Volumes: m.Volumes,
 		Containers: []corev1.Container{{
-			Name: Container, Image: image, Command: command, Ports: []corev1.ContainerPort{shared.ContainerPort("metrics", port)},
-			LivenessProbe: liveness, Resources: shared.Requests("10m", "30M"), VolumeMounts: m.Paths,
+			Name: Container, Image: image, Command: command, Ports: []corev1.ContainerPort{pods.ContainerPort("metrics", port)},
+			LivenessProbe: liveness, Resources: pods.Requests("10m", "30M"), VolumeMounts: m.Paths,
 		}},
 	}
 	gardenaccess.MountKubeconfig(&pod, names.Kubeconfig, AccessSecret)
 	// The webhook that spreads Pods sets the same number. With another one, each reconciliation would write the Deployment.
 	const replicas = 2
-	controlPlane := map[string]string{shared.Role: "controlplane"}
+	controlPlane := map[string]string{object.Role: "controlplane"}
 	own := owner.WithLabels(controlPlane, map[string]string{
-		shared.AvailabilityType: shared.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
+		object.AvailabilityType: object.Controller, "provider.extensions.gardener.cloud/mutated-by-controlplane-webhook": "true",
 	})
-	d := own.Deployment(Name, replicas, owner.Labels, shared.Union(
+	d := own.Deployment(Name, replicas, owner.Labels, object.Union(
 		controlPlane, network.VirtualClients(), map[string]string{"maintenance.gardener.cloud/restart": "true"},
 	), pod)
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
@@ -166,16 +171,16 @@ func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[
 		"--controllers="+controllers(kubernetes.DisabledControllers(runtimeConfig)),
 		"--resource-quota-sync-period=1m0s",
 	)
-	args = append(args, shared.GateArgs(own.FeatureGates, kubernetes.TakesGate)...)
+	args = append(args, flags.GateArgs(own.FeatureGates, kubernetes.TakesGate)...)
 	return append(args,
 		"--root-ca-file="+authorityPath+"/"+secretconfig.DataKeyCertificateBundle,
 		"--service-account-private-key-file="+serviceAccountKeyPath+"/"+secretconfig.DataKeyRSAPrivateKey,
 		fmt.Sprintf("--secure-port=%d", port),
-		"--service-cluster-ip-range="+shared.Networks(v.ServiceNetworks),
+		"--service-cluster-ip-range="+flags.Networks(v.ServiceNetworks),
 		"--profiling=false",
 		"--tls-cert-file="+serverPath+"/"+secretconfig.DataKeyCertificate,
 		"--tls-private-key-file="+serverPath+"/"+secretconfig.DataKeyPrivateKey,
-		"--tls-cipher-suites="+shared.CipherSuites(),
+		"--tls-cipher-suites="+flags.CipherSuites(),
 		"--use-service-account-credentials=true",
 		"--v=2",
 	)

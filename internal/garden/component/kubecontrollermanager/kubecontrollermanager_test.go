@@ -85,7 +85,7 @@ func TestImageIsRequired(t *testing.T) {
 
 func TestServerCertificate(t *testing.T) {
 	const name = "virtual-garden-kube-controller-manager"
-	NewWithT(t).Expect(kubecontrollermanager.ServerCertificate("garden")).To(Equal(secrets.Request{
+	NewWithT(t).Expect(kubecontrollermanager.ServerCertificate(of(t, "1.36.3"))).To(Equal(secrets.Request{
 		SignedBy: "ca", Config: secretconfig.Certificate{
 			Name: "kube-controller-manager-server", CommonName: name, Type: secretconfig.Server, SkipPublishingCACertificate: true,
 			DNSNames: []string{name, name + ".garden", name + ".garden.svc", name + ".garden.svc.cluster.local"},

@@ -7,7 +7,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 // Component is kube-controller-manager. A step of its own deploys it: its Deployment waits for its token.
@@ -23,9 +23,13 @@ var Component = component.Component{
 	},
 	Destroy: component.Task{Name: "Destroying Kubernetes Controller Manager Server", After: []string{component.VirtualSystem}},
 	Sets:    []component.Set{{Name: ManagedResource, Virtual: true, KeepsObjects: true}}, Deployments: []string{Name},
+	KeyUsers: []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name}},
+	Credentials: []component.Credential{{
+		Name: serverCertificate, Request: ServerCertificate, Early: true, Purpose: "serves health and metrics", Users: "kube-controller-manager",
+	}},
 	Leftovers: []component.Object{
 		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name},
-		{GroupVersionKind: shared.AutoscalerKind, Name: AutoscalerName},
+		{GroupVersionKind: object.AutoscalerKind, Name: AutoscalerName},
 		{GroupVersionKind: policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), Name: Name},
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), Name: Name},
 	},

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 // Labels of Pods that may connect to a target. Package networkpolicies returns the NetworkPolicies that select these labels. The policies
@@ -84,5 +84,5 @@ const VirtualAPIServer = "virtual-garden-kube-apiserver"
 
 // VirtualClients returns the labels of Pods that connect to the DNS of the runtime cluster and to the API server of the virtual cluster.
 func VirtualClients() map[string]string {
-	return shared.Union(DNSClients(), ClientsOf(VirtualAPIServer+"-tcp-443"))
+	return object.Union(DNSClients(), ClientsOf(VirtualAPIServer+"-tcp-443"))
 }

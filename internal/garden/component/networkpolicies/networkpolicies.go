@@ -20,6 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/egress"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
+	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -32,8 +34,11 @@ func Objects(v values.Values) []client.Object {
 	objects := []client.Object{
 		fromOperator(v.Namespace, "apiserver", "the API server of the virtual cluster",
 			map[string]string{"app": "kubernetes", "role": "apiserver"}, 443),
-		fromOperator(v.Namespace, "etcd-main", "the sidecar of the main etcd",
-			map[string]string{"app": "etcd-statefulset", "role": "main"}, 8080),
+		fromOperator(v.Namespace, "etcd-main", "the main etcd and its sidecar", etcd.Main.Labels(), etcd.ClientPort, 8080),
+		fromOperator(v.Namespace, "etcd-events", "the etcd of events", etcd.Events.Labels(), etcd.ClientPort),
+		fromOperator(v.Namespace, "gardener-apiserver", "gardener-apiserver", gardenerapiserver.Labels(), gardenerapiserver.Port),
+		fromOperator(v.Namespace, "gardener-admission-controller", "gardener-admission-controller", gardeneradmission.Labels(),
+			gardeneradmission.Port),
 		ofController(v),
 	}
 	if v.BackupMetadataService {
@@ -70,7 +75,11 @@ func toMetadataService(v values.Values) client.Object {
 
 // fromOperator lets the operator connect to a server of the virtual cluster. The operator is in another namespace, which need not have
 // policies: with one of netpol-controller there, the operator could connect to nothing else.
-func fromOperator(namespace, server, what string, pods map[string]string, port int32) client.Object {
+func fromOperator(namespace, server, what string, pods map[string]string, ports ...int32) client.Object {
+	allowed := make([]networkingv1.NetworkPolicyPort, 0, len(ports))
+	for _, port := range ports {
+		allowed = append(allowed, networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(port))})
+	}
 	allows := policy(namespace, "operator-to-virtual-"+server, "Allows ingress traffic from the garden operator to "+what+".")
 	allows.Spec = networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: pods},
@@ -80,7 +89,7 @@ func fromOperator(namespace, server, what string, pods map[string]string, port i
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: deployable.Namespace}},
 				PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "espalier-garden-operator"}},
 			}},
-			Ports: []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt32(port))}},
+			Ports: allowed,
 		}},
 	}
 	return allows

@@ -17,8 +17,11 @@ var Component = component.Component{
 		Does: "creates the ManagedResources `garden-networkpolicies` and `garden-system` of class `seed`, with " +
 			"[NetworkPolicies](#networkpolicies) and PriorityClasses",
 	},
-	Destroy: component.Task{Name: "Destroying runtime system resources", After: []string{component.RuntimeSetsDestroyed}},
-	Sets:    []component.Set{{Name: ManagedResource, Optional: true}, {Name: system.ManagedResource}},
+	Destroy: component.Task{ // the controllers of extensions need their connections until their objects are gone
+		Name:  "Destroying runtime system resources",
+		After: []string{component.RuntimeSetsDestroyed, component.BackupBucket, component.DNSRecords, component.EarlyExtensions},
+	},
+	Sets: []component.Set{{Name: ManagedResource, Optional: true}, {Name: system.ManagedResource}},
 	Objects: func(v values.Values, _ component.Secrets) (component.Objects, error) {
 		return component.Objects{Sets: [][]client.Object{Objects(v), system.Objects()}}, nil
 	},

@@ -17,7 +17,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -43,7 +44,7 @@ const (
 // Objects returns the objects of the ManagedResource.
 func Objects(v values.Values) ([]client.Object, error) {
 	owner := controllerOwner(v)
-	configuration := owner.UniqueConfigMap(controller, shared.Union(map[string]string{
+	configuration := owner.UniqueConfigMap(controller, object.Union(map[string]string{
 		"enable-vts-status": "false", "server-name-hash-bucket-size": "256", "use-proxy-protocol": "false", "worker-processes": "2",
 		"allow-snippet-annotations": "false",
 	}, v.Ingress.Settings))
@@ -56,44 +57,44 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	objects := []client.Object{
-		shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app}}.ServiceAccount(app),
+		object.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app}}.ServiceAccount(app),
 	}
 	objects = append(objects, roles(owner)...)
 	objects = append(objects,
 		configuration, ingressClass(owner), controllerService(v), own,
 		owner.AvailabilityBudget(controller),
-		shared.Autoscaler{
-			Name: controller, Labels: owner.Labels, Container: controller, MinAllowed: shared.Memory("100Mi"), WithLimits: true,
+		object.Autoscaler{
+			Name: controller, Labels: owner.Labels, Container: controller, MinAllowed: pods.Memory("100Mi"), WithLimits: true,
 		}.Object(v, v.Namespace),
-		backendOwner(v).Service(backend, nil, shared.ServicePort("", 80, backendPort)), other, backendPolicy(v),
+		backendOwner(v).Service(backend, nil, object.ServicePort("", 80, backendPort)), other, backendPolicy(v),
 	)
 	return append(objects, exposure(v)...), nil
 }
 
-func controllerOwner(v values.Values) shared.Owner {
-	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": "controller"}}
+func controllerOwner(v values.Values) object.Owner {
+	return object.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": "controller"}}
 }
 
-func backendOwner(v values.Values) shared.Owner {
-	return shared.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": backend}}
+func backendOwner(v values.Values) object.Owner {
+	return object.Owner{Namespace: v.Namespace, Labels: map[string]string{"app": app, "component": backend}}
 }
 
 // controllerSelector returns the labels that select the Pods of the controller. One of them is on no other object.
 func controllerSelector(v values.Values) map[string]string {
-	return shared.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
+	return object.Union(controllerOwner(v).Labels, map[string]string{"release": "addons"})
 }
 
-func ingressClass(owner shared.Owner) *networkingv1.IngressClass {
+func ingressClass(owner object.Owner) *networkingv1.IngressClass {
 	return &networkingv1.IngressClass{
-		TypeMeta:   shared.Type(networkingv1.SchemeGroupVersion.String(), "IngressClass"),
+		TypeMeta:   object.Type(networkingv1.SchemeGroupVersion.String(), "IngressClass"),
 		ObjectMeta: metav1.ObjectMeta{Name: Class, Labels: owner.Meta("").Labels}, Spec: networkingv1.IngressClassSpec{Controller: class},
 	}
 }
 
 func controllerService(v values.Values) *corev1.Service {
-	service := controllerOwner(v).Service(controller, shared.Union(
+	service := controllerOwner(v).Service(controller, object.Union(
 		network.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
-	), shared.ServicePort("http", 80, 80), shared.ServicePort("https", 443, 443))
+	), object.ServicePort("http", 80, 80), object.ServicePort("https", 443, 443))
 	service.Spec.Selector = controllerSelector(v)
 	return service
 }
@@ -104,17 +105,17 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 		return nil, err
 	}
 	probe := &corev1.Probe{
-		ProbeHandler:  shared.HTTPGet("/healthz", healthPort, ""),
+		ProbeHandler:  pods.HTTPGet("/healthz", healthPort, ""),
 		PeriodSeconds: 10, TimeoutSeconds: 1, FailureThreshold: 3,
 	}
 	c := corev1.Container{
 		Name: controller, Image: image, Args: args(v, configMap),
-		Env: []corev1.EnvVar{shared.FieldVariable("POD_NAME", "metadata.name"), shared.FieldVariable("POD_NAMESPACE", "metadata.namespace")},
+		Env: []corev1.EnvVar{pods.FieldVariable("POD_NAME", "metadata.name"), pods.FieldVariable("POD_NAMESPACE", "metadata.namespace")},
 		Ports: []corev1.ContainerPort{
-			shared.ContainerPort("http", 80), shared.ContainerPort("https", 443),
+			pods.ContainerPort("http", 80), pods.ContainerPort("https", 443),
 		},
-		StartupProbe: shared.StartupProbe(probe), LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(),
-		Resources: shared.RequestsAndLimit("100m", "375Mi", "1500Mi"),
+		StartupProbe: pods.StartupProbe(probe), LivenessProbe: probe, ReadinessProbe: probe.DeepCopy(),
+		Resources: pods.RequestsAndLimit("100m", "375Mi", "1500Mi"),
 		// The program of the image uses chroot, and listens on low ports as a user that is not root.
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(true), RunAsUser: ptr.To[int64](101), RunAsNonRoot: ptr.To(true),
@@ -122,13 +123,13 @@ func controllerDeployment(v values.Values, configMap string) (*appsv1.Deployment
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE", "SYS_CHROOT"}},
 		},
 	}
-	further := shared.Union(network.Clients(), network.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
+	further := object.Union(network.Clients(), network.ClientsOf(backend+"-tcp-"+strconv.Itoa(backendPort)),
 		map[string]string{"seccompprofile.resources.gardener.cloud/skip": "true"})
 	d := controllerOwner(v).Deployment(controller, 2, controllerSelector(v), further, podSpec(c))
 	d.Spec.Template.Spec.ServiceAccountName = app
 	// The controller reads the ConfigMap from the API server, so no volume refers to the ConfigMap.
 	reference := map[string]string{references.AnnotationKey(references.KindConfigMap, configMap): configMap}
-	d.Annotations, d.Spec.Template.Annotations = reference, shared.Union(reference)
+	d.Annotations, d.Spec.Template.Annotations = reference, object.Union(reference)
 	return d, nil
 }
 
@@ -149,9 +150,9 @@ func backendDeployment(v values.Values) (*appsv1.Deployment, error) {
 	}
 	owner := backendOwner(v)
 	d := owner.Deployment(backend, 1, owner.Labels, nil, podSpec(corev1.Container{
-		Name: backend, Image: image, Ports: []corev1.ContainerPort{shared.ContainerPort("", backendPort)},
-		LivenessProbe: &corev1.Probe{ProbeHandler: shared.HTTPGet("/healthy", backendPort, ""), InitialDelaySeconds: 30, TimeoutSeconds: 5},
-		Resources:     shared.RequestsAndLimit("20m", "20Mi", "100Mi"),
+		Name: backend, Image: image, Ports: []corev1.ContainerPort{pods.ContainerPort("", backendPort)},
+		LivenessProbe: &corev1.Probe{ProbeHandler: pods.HTTPGet("/healthy", backendPort, ""), InitialDelaySeconds: 30, TimeoutSeconds: 5},
+		Resources:     pods.RequestsAndLimit("20m", "20Mi", "100Mi"),
 	}))
 	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](65534), FSGroup: ptr.To[int64](65534),
@@ -168,7 +169,7 @@ func backendPolicy(v values.Values) *networkingv1.NetworkPolicy {
 		resourcesv1alpha1.GardenerDescription: "Denies all egress traffic of the default backend, which only answers requests.",
 	}
 	return &networkingv1.NetworkPolicy{
-		TypeMeta: shared.Type(networkingv1.SchemeGroupVersion.String(), "NetworkPolicy"), ObjectMeta: meta,
+		TypeMeta: object.Type(networkingv1.SchemeGroupVersion.String(), "NetworkPolicy"), ObjectMeta: meta,
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: owner.Labels}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 		},

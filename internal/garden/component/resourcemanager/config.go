@@ -1,16 +1,14 @@
 package resourcemanager
 
 import (
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/managedresources"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -24,17 +22,7 @@ func file(sections section, v values.Values, lease string) (string, error) {
 		election["resourceName"] = lease
 	}
 	sections["leaderElection"] = election
-	if v.LogLevel != "" {
-		sections["logLevel"] = v.LogLevel
-	}
-	if v.LogFormat != "" {
-		sections["logFormat"] = v.LogFormat
-	}
-	text, err := yaml.Marshal(sections)
-	if err != nil {
-		return "", fmt.Errorf("encode configuration: %w", err)
-	}
-	return string(text), nil
+	return object.ConfigFile(v, sections)
 }
 
 // managedResources applies sets of the garden namespace, of Istio, and of namespaces that extensions and control planes have. Sets act with
@@ -50,7 +38,7 @@ func managedResources(v values.Values) section {
 		"espalier": section{"managedResource": section{"namespaces": section{
 			"sets": []string{v.Namespace, deployable.IstioNamespace},
 			"setSelector": section{"matchExpressions": []section{
-				{"key": shared.Role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
+				{"key": object.Role, "operator": "In", "values": []string{"extension", "istio-ingress", "shoot"}},
 			}},
 		}}},
 	}
@@ -89,10 +77,10 @@ const WebhookServer = Name + "-webhooks"
 // networkPolicies closes the namespaces of components. Gateways get no connections to networks, because all of theirs go to Services.
 func networkPolicies(v values.Values) section {
 	components := slices.Concat([]metav1.LabelSelector{
-		labelled(shared.Role, "shoot"), labelled(shared.Role, "extension"), labelled("kubernetes.io/metadata.name", v.Namespace),
+		labelled(object.Role, "shoot"), labelled(object.Role, "extension"), labelled("kubernetes.io/metadata.name", v.Namespace),
 	}, v.NamespaceSelectors)
 	gateways := []metav1.LabelSelector{
-		labelled(shared.Role, "istio-system"), labelled(shared.Role, "istio-ingress"),
+		labelled(object.Role, "istio-system"), labelled(object.Role, "istio-ingress"),
 		{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "handler.exposureclass.gardener.cloud/name", Operator: metav1.LabelSelectorOpExists},
 		}},

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -71,15 +72,15 @@ func parts(v values.Values) []part {
 		return part{binary: binary, name: name, selector: map[string]string{app: Name, partLabel: suffix}, config: config}
 	}
 	all := []part{
-		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, shared.Role: "seed"}, config: managedResources(v)},
+		{binary: managedResourceController, name: Name, selector: map[string]string{app: Name, object.Role: "seed"}, config: managedResources(v)},
 		of("webhook-server", "webhooks", webhooks(v)),
 		of("netpol-controller", networkPolicyPart, networkPolicies(v)),
 		of(tokenControllers, "tokens", tokens()),
 	}
 	for i := range all {
-		all[i].lease, all[i].autoscaler = Name, shared.Autoscaler{
-			Name: all[i].name + "-vpa", Target: all[i].name, Mode: "Auto",
-			MinAllowed: shared.Memory("64Mi"), MaxAllowed: shared.Amounts("4", "10G"),
+		all[i].lease, all[i].autoscaler = Name, object.Autoscaler{
+			Name: all[i].name + "-vpa", Target: all[i].name,
+			MinAllowed: pods.Memory("64Mi"), MaxAllowed: pods.Amounts("4", "10G"),
 		}.Object(v, v.Namespace)
 		all[i].complete = func(d *appsv1.Deployment) { adapt(d, v) }
 	}

@@ -1,8 +1,6 @@
 package resourcemanager
 
 import (
-	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,27 +8,21 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/deploy"
 	"github.com/espalier-dev/espalier/internal/deployable"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
 // generatedRoles returns the roles of a binary under the names that they have at a place. A generated ClusterRole may become a Role of the
 // namespace and a ClusterRole; the ClusterRole then contains only the rules that the Role cannot contain.
 func (p part) generatedRoles(binary deployable.Binary, place deployable.Place) ([]client.Object, error) {
-	content, err := deploy.Files.ReadFile(p.binary + "/rbac/role.yaml")
+	generated, err := deploy.Roles(binary.Name)
 	if err != nil {
-		return nil, fmt.Errorf("read roles: %w", err)
+		return nil, err
 	}
 	var roles []client.Object
-	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
-		// A Role and a ClusterRole have the same fields here.
-		read := &rbacv1.Role{}
-		if err := yaml.Unmarshal(document, read); err != nil {
-			return nil, fmt.Errorf("decode role: %w", err)
-		}
+	for _, read := range generated {
 		wanted := slices.DeleteFunc(slices.Clone(binary.Roles), func(r deployable.Role) bool {
 			return r.Name != read.Name || read.Namespace != "" && r.Namespace != read.Namespace
 		})
@@ -48,9 +40,9 @@ func (p part) generatedRoles(binary deployable.Binary, place deployable.Place) (
 
 func roleAt(at deployable.Role, rules []rbacv1.PolicyRule) client.Object {
 	if at.Namespace == "" {
-		return shared.Owner{}.ClusterRole(at.Name, rules...)
+		return object.Owner{}.ClusterRole(at.Name, rules...)
 	}
-	return shared.Owner{Namespace: at.Namespace}.RoleIn(at.Name, rules...)
+	return object.Owner{Namespace: at.Namespace}.RoleIn(at.Name, rules...)
 }
 
 // split returns the rules of a ClusterRole that a Role in the namespace can contain. If namespace is empty, it returns the other rules that

@@ -6,6 +6,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 )
 
+// The resource manager is deployed, awaited and destroyed.
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// netpol-controller makes policies in all namespaces that Services or its configuration select. The operator waits for some of them.
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;delete
+// The Deployments of the resource manager have PodDisruptionBudgets and VerticalPodAutoscalers, and its webhooks are awaited.
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
+// The resource manager has rights that the operator itself does not have, among them the rights of cluster-admin. Like definitions,
+// ClusterRoles and their bindings are created by a server-side apply.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=cluster-admin,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;watch;create;update;delete;escalate;bind,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;escalate,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete;bind,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
+
 // Component is the resource manager of the runtime cluster, with the definition of ManagedResources. It has a step of its own.
 var Component = component.Component{
 	Name: component.ResourceManager, Plane: component.Runtime, Definitions: crds.ManagedResources,
@@ -20,7 +42,12 @@ var Component = component.Component{
 	Destroy: component.Task{
 		Name: "Destroying and waiting for gardener-resource-manager to be deleted", After: []string{component.NoManagedResources},
 	},
+	Credentials: []component.Credential{component.WebhookCertificate(WebhookServer, "serves webhooks of the runtime cluster")},
 }
+
+// The resource manager reads the identity of the runtime cluster, which the operator itself may not read.
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;create;patch;update;delete;escalate;bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=virtual-garden-gardener-resource-manager-source;virtual-garden-gardener-resource-manager-tokens-source,verbs=get;watch;create;patch;update;delete
 
 // VirtualComponent is the resource manager of the virtual cluster. It has a step of its own: it needs a certificate for its first token.
 var VirtualComponent = component.Component{
@@ -37,4 +64,12 @@ var VirtualComponent = component.Component{
 		Name: "Destroying gardener-resource-manager for virtual garden", After: []string{component.VirtualSetsDestroyed},
 	},
 	Sets: []component.Set{{Name: VirtualManagedResource, Virtual: true}}, Deployments: []string{VirtualName},
+	Credentials: []component.Credential{
+		{
+			Name: BootstrapSecret, Temporary: true, Purpose: "authenticates the resource manager of the virtual cluster until it has a token",
+			Users: "gardener-resource-manager", Lifetime: "10 minutes", Renewal: "generated when a token is missing, then deleted",
+			Test: "TestCertificateForTheFirstTokenIsRenewed",
+		},
+		component.Token(AccessSecret, "gardener-resource-manager", "24 hours"),
+	},
 }

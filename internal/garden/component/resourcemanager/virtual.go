@@ -18,7 +18,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -98,7 +98,7 @@ func VirtualObjects(v values.Values, credentials Credentials) ([]client.Object, 
 // TargetObjects returns the objects in the virtual cluster. They are kept when the ManagedResource is deleted, because the deletion needs
 // the rights.
 func TargetObjects() []client.Object {
-	binding := shared.Owner{Namespace: metav1.NamespaceSystem}.ClusterRoleBinding(
+	binding := object.Owner{Namespace: metav1.NamespaceSystem}.ClusterRoleBinding(
 		"gardener.cloud:target:resource-manager", deployable.ClusterAdmin, account,
 	)
 	binding.Annotations = map[string]string{resourcesv1alpha1.KeepObject: "true"}
@@ -130,11 +130,11 @@ func virtualParts(v values.Values, credentials Credentials) []part {
 	}
 	for i := range all {
 		each := &all[i]
-		each.lease, each.selector, each.roles = VirtualName, map[string]string{app: each.name, shared.Role: "controlplane"}, sourceRoles
+		each.lease, each.selector, each.roles = VirtualName, map[string]string{app: each.name, object.Role: "controlplane"}, sourceRoles
 		each.config["sourceClientConnection"] = section{"namespaces": []string{v.Namespace}}
 		each.config["targetClientConnection"] = section{"kubeconfig": gardenaccess.KubeconfigPath, "namespaces": targetNamespaces(v)}
 		each.complete = func(d *appsv1.Deployment) { adaptVirtual(d, credentials) }
-		each.autoscaler = shared.Autoscaler{Name: each.name + "-vpa", Target: each.name, Container: each.binary}.Object(v, v.Namespace)
+		each.autoscaler = object.Autoscaler{Name: each.name + "-vpa", Target: each.name, Container: each.binary}.Object(v, v.Namespace)
 	}
 	return all
 }
@@ -163,9 +163,9 @@ func sourceRoles(r deployable.Role) []deployable.Role {
 // adaptVirtual makes the changes to a Deployment that a garden namespace requires. It sets no spread constraints, because the webhook that
 // spreads Pods sets them.
 func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
-	d.Labels[shared.AvailabilityType] = shared.Server
+	d.Labels[object.AvailabilityType] = object.Server
 	template := &d.Spec.Template
-	template.Labels = shared.Union(template.Labels, network.VirtualClients(), map[string]string{skipTokenMount: "true"})
+	template.Labels = object.Union(template.Labels, network.VirtualClients(), map[string]string{skipTokenMount: "true"})
 	template.Spec.PriorityClassName = system.Class400
 	template.Spec.TopologySpreadConstraints = nil
 	if credentials.Bootstrap == "" {

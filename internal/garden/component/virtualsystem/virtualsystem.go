@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 )
 
 // ManagedResource is the name of the ManagedResource with these objects.
@@ -24,6 +25,9 @@ const (
 	Namespace = "garden"
 	// PublicNamespace is the namespace of objects that all users may read.
 	PublicNamespace = "gardener-system-public"
+	// ProbeNamespace has the ServiceAccount ProbeAccount, which has no rights. A rotation shows with its tokens which keys API servers accept.
+	ProbeNamespace = metav1.NamespaceSystem
+	ProbeAccount   = "rotation-probe"
 )
 
 // authenticated is the group of all users that are not anonymous.
@@ -34,7 +38,9 @@ func Objects() []client.Object {
 	garden := namespace(Namespace)
 	garden.Labels = map[string]string{"app": "gardener"}
 	garden.Annotations = map[string]string{resourcesv1alpha1.KeepObject: "true"}
-	objects := []client.Object{garden, namespace(PublicNamespace)}
+	objects := []client.Object{
+		garden, namespace(PublicNamespace), object.Owner{Namespace: ProbeNamespace}.ServiceAccount(ProbeAccount),
+	}
 	for _, each := range roles() {
 		objects = append(objects, each.objects()...)
 	}
@@ -46,15 +52,15 @@ func Objects() []client.Object {
 
 // namespace returns the metadata alone, because the API server sets the specification.
 func namespace(name string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: shared.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return &metav1.PartialObjectMetadata{TypeMeta: object.Type("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // readableByAll lets all users that are not anonymous read ConfigMaps. Name is the name of the Role and of its binding.
 func readableByAll(namespace, name string, configMaps ...string) []client.Object {
-	owner := shared.Owner{Namespace: namespace}
+	owner := object.Owner{Namespace: namespace}
 	binding := owner.RoleBinding(name, name)
 	binding.Subjects = subject(rbacv1.GroupKind, authenticated)
-	return []client.Object{owner.RoleIn(name, shared.Named(shared.Rule("", "configmaps", shared.Read()...), configMaps...)), binding}
+	return []client.Object{owner.RoleIn(name, rights.Named(rights.Rule("", "configmaps", rights.Read()...), configMaps...)), binding}
 }
 
 func subject(kind, name string) []rbacv1.Subject {
@@ -73,7 +79,7 @@ type role struct {
 }
 
 func (r role) objects() []client.Object {
-	owner := shared.Owner{Labels: r.labels}
+	owner := object.Owner{Labels: r.labels}
 	own := owner.ClusterRole(r.name, r.rules...)
 	if len(r.aggregates) > 0 {
 		own.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: r.aggregates}
@@ -81,7 +87,7 @@ func (r role) objects() []client.Object {
 	if len(r.bound) == 0 {
 		return []client.Object{own}
 	}
-	binding := shared.Owner{}.ClusterRoleBinding(r.name, r.name)
+	binding := object.Owner{}.ClusterRoleBinding(r.name, r.name)
 	binding.Subjects = r.bound
 	return []client.Object{own, binding}
 }
@@ -99,7 +105,7 @@ const (
 // ClusterRoles, and the value is true. Extensions set the label too.
 const aggregationPrefix = "rbac.gardener.cloud/aggregate-to-"
 
-func labelled(role string) map[string]string { return map[string]string{shared.Role: role} }
+func labelled(role string) map[string]string { return map[string]string{object.Role: role} }
 
 func aggregatedTo(role string) map[string]string {
 	return map[string]string{aggregationPrefix + role: "true"}
@@ -136,13 +142,13 @@ func roles() []role {
 		{name: prefix + "read-global-resources", rules: globalRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "user-auth", rules: reviewRules(), bound: subject(rbacv1.GroupKind, authenticated)},
 		{name: prefix + "project-creation", rules: []rbacv1.PolicyRule{
-			shared.Rule(shared.CoreGroup, "projects", "create"),
+			rights.Rule(rights.CoreGroup, "projects", "create"),
 		}},
 		aggregation(projectMember, projectMemberRules()),
 		aggregated(projectMember),
 		aggregation(projectServiceAccountManager, []rbacv1.PolicyRule{
-			shared.Rule("", "serviceaccounts", full()...),
-			shared.Rule("", "serviceaccounts/token", "create"),
+			rights.Rule("", "serviceaccounts", full()...),
+			rights.Rule("", "serviceaccounts/token", "create"),
 		}),
 		aggregated(projectServiceAccountManager),
 		aggregation(projectViewer, projectViewerRules()),

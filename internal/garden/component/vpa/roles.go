@@ -5,7 +5,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 )
 
 const (
@@ -14,10 +15,10 @@ const (
 	group      = "autoscaling.k8s.io"
 )
 
-var read = shared.Read()
+var read = rights.Read()
 
 // roles returns the roles of all programs and their bindings.
-func roles(owner shared.Owner) []client.Object {
+func roles(owner object.Owner) []client.Object {
 	shares := []struct {
 		suffix   string
 		accounts []string
@@ -25,21 +26,21 @@ func roles(owner shared.Owner) []client.Object {
 	}{
 		{"admission-controller", []string{admission}, admissionRules()},
 		{"metrics-reader", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule("metrics.k8s.io", "pods", "get", "list"),
+			rights.Rule("metrics.k8s.io", "pods", "get", "list"),
 		}},
 		{"checkpoint-actor", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule(group, "verticalpodautoscalercheckpoints", "get", "list", "watch", "create", "patch", "delete"),
-			shared.Rule(core, "namespaces", "get", "list"),
+			rights.Rule(group, "verticalpodautoscalercheckpoints", "get", "list", "watch", "create", "patch", "delete"),
+			rights.Rule(core, "namespaces", "get", "list"),
 		}},
 		{"status-actor", []string{recommender}, []rbacv1.PolicyRule{
-			shared.Rule(group, "verticalpodautoscalers/status", "get", "patch"),
+			rights.Rule(group, "verticalpodautoscalers/status", "get", "patch"),
 		}},
 		{"evictioner", []string{updater}, []rbacv1.PolicyRule{
-			shared.Rule("apps;extensions", "replicasets", "get"),
-			shared.Rule(core, "pods/eviction", "create"),
+			rights.Rule("apps;extensions", "replicasets", "get"),
+			rights.Rule(core, "pods/eviction", "create"),
 		}},
 		{"vpa-updater-in-place", []string{updater}, []rbacv1.PolicyRule{
-			shared.Rule(core, "pods;pods/resize", "patch"),
+			rights.Rule(core, "pods;pods/resize", "patch"),
 		}},
 		{"actor", []string{recommender, updater}, actorRules()},
 		{"target-reader", []string{admission, recommender, updater}, targetRules()},
@@ -63,9 +64,9 @@ func roles(owner shared.Owner) []client.Object {
 }
 
 // lease returns a Role for the lease of a program.
-func lease(owner shared.Owner, name string) []client.Object {
-	leases := shared.Rule(shared.LeasesGroup, "leases")
-	create, use := leases, shared.Named(leases, name)
+func lease(owner object.Owner, name string) []client.Object {
+	leases := rights.Rule(rights.LeasesGroup, "leases")
+	create, use := leases, rights.Named(leases, name)
 	create.Verbs, use.Verbs = []string{"create"}, []string{"get", "watch", "update"}
 	role := owner.RoleIn(rolePrefix+"leader-locking-"+name, create, use)
 	binding := owner.RoleBinding(role.Name, role.Name, name)
@@ -77,28 +78,28 @@ func lease(owner shared.Owner, name string) []client.Object {
 // which does not register itself.
 func admissionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, "pods;configmaps;nodes;limitranges", read...),
-		shared.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get", "list"),
-		shared.Rule(group, "verticalpodautoscalers", read...),
-		shared.Rule(shared.LeasesGroup, "leases", "create", "update", "get", "list", "watch"),
+		rights.Rule(core, "pods;configmaps;nodes;limitranges", read...),
+		rights.Rule("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get", "list"),
+		rights.Rule(group, "verticalpodautoscalers", read...),
+		rights.Rule(rights.LeasesGroup, "leases", "create", "update", "get", "list", "watch"),
 	}
 }
 
 func actorRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule(core, "pods;nodes;limitranges", read...),
-		shared.Rule(";events.k8s.io", "events", "create", "get", "list", "watch", "patch", "update"),
-		shared.Rule(group, "verticalpodautoscalers", read...),
-		shared.Rule(shared.LeasesGroup, "leases", read...),
+		rights.Rule(core, "pods;nodes;limitranges", read...),
+		rights.Rule(";events.k8s.io", "events", "create", "get", "list", "watch", "patch", "update"),
+		rights.Rule(group, "verticalpodautoscalers", read...),
+		rights.Rule(rights.LeasesGroup, "leases", read...),
 	}
 }
 
 func targetRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
-		shared.Rule("*", "*/scale", "get", "watch"),
-		shared.Rule(core, "replicationcontrollers", read...),
-		shared.Rule("apps", "daemonsets;deployments;replicasets;statefulsets", read...),
-		shared.Rule("batch", "jobs;cronjobs", read...),
-		shared.Rule("druid.gardener.cloud", "etcds;etcds/scale", read...),
+		rights.Rule("*", "*/scale", "get", "watch"),
+		rights.Rule(core, "replicationcontrollers", read...),
+		rights.Rule("apps", "daemonsets;deployments;replicasets;statefulsets", read...),
+		rights.Rule("batch", "jobs;cronjobs", read...),
+		rights.Rule("druid.gardener.cloud", "etcds;etcds/scale", read...),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
@@ -15,7 +14,8 @@ var Component = component.Component{
 	Name: "vpa", Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
 	Unless: values.Values.WithoutVPA, Ignored: UnknownGates,
 	Deploy: component.Task{
-		Name: "Deploying Kubernetes vertical pod autoscaler", After: []string{component.ResourceManager},
+		Name:  "Deploying Kubernetes vertical pod autoscaler",
+		After: []string{component.ResourceManager, component.MonitoringDefinitions},
 		Does: "generates the certificate of its webhook, and creates ManagedResource `vpa`; deletes it if the Garden disables the vertical " +
 			"pod autoscaler",
 	},
@@ -24,13 +24,15 @@ var Component = component.Component{
 		After: []string{component.Etcds, component.ExposedService, component.KubeAPIServer},
 	},
 	Sets: []component.Set{{Name: ManagedResource}},
-	Requests: func(v values.Values) component.Requests {
-		return component.Requests{Bundles: []string{Authority}, Generated: []secrets.Request{ServerCertificate(v.Namespace)}}
-	},
+	Credentials: []component.Credential{{
+		Name: serverSecret, Request: ServerCertificate, Temporary: true, Purpose: "serves the webhook for Pods",
+		Users: "vpa-admission-controller",
+	}},
+	Needs: component.Needs{Bundles: []string{Authority}},
 	Objects: func(v values.Values, s component.Secrets) (component.Objects, error) {
 		authority := s.Bundles[Authority]
 		objects, err := Objects(v, Credentials{
-			Authority: authority.Name, Bundle: authority.Data[secretconfig.DataKeyCertificateBundle], Server: s.Generated[ServerSecret].Name,
+			Authority: authority.Name, Bundle: authority.Data[secretconfig.DataKeyCertificateBundle], Server: s.Generated[serverSecret].Name,
 		})
 		return component.Objects{Sets: [][]client.Object{objects}}, err
 	},

@@ -15,8 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/component/flags"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -27,10 +29,10 @@ import (
 // ManagedResource is the name of the ManagedResource with these objects.
 const ManagedResource = "vpa"
 
-// Authority is the certificate authority of the webhook, and ServerSecret the logical name of its certificate.
+// Authority is the certificate authority of the webhook, and serverSecret the logical name of its certificate.
 const (
 	Authority    = rotation.RuntimeAuthority
-	ServerSecret = "vpa-admission-controller-server"
+	serverSecret = "vpa-admission-controller-server"
 )
 
 const (
@@ -60,10 +62,10 @@ type Credentials struct {
 }
 
 // ServerCertificate returns the request for the certificate of the webhook.
-func ServerCertificate(namespace string) secrets.Request {
+func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
-		Name: ServerSecret, CommonName: webhookService + "." + namespace + ".svc", Type: secretconfig.Server,
-		DNSNames: shared.Services(namespace, webhookService), SkipPublishingCACertificate: true,
+		Name: serverSecret, CommonName: webhookService + "." + v.Namespace + ".svc", Type: secretconfig.Server,
+		DNSNames: object.DNSNames(v.Namespace, webhookService), SkipPublishingCACertificate: true,
 	}}
 }
 
@@ -80,7 +82,7 @@ func UnknownGates(v values.Values) []string {
 
 // Objects returns the objects of the ManagedResource. A Garden that brings its own vertical pod autoscaler has no such ManagedResource.
 func Objects(v values.Values, credentials Credentials) ([]client.Object, error) {
-	owner := shared.Owner{Namespace: v.Namespace, Labels: map[string]string{shared.Role: "vpa"}}
+	owner := object.Owner{Namespace: v.Namespace, Labels: map[string]string{object.Role: "vpa"}}
 	objects := roles(owner)
 	objects = append(objects, webhook(owner, credentials))
 	for _, each := range []workload{admissionWorkload(v, credentials), recommenderWorkload(v), updaterWorkload(v)} {
@@ -115,7 +117,7 @@ type workload struct {
 func admissionWorkload(v values.Values, credentials Credentials) workload {
 	const metricsPort = 8944
 	return workload{
-		name: admission, container: "admission-controller", priority: system.Class300, availability: shared.Server,
+		name: admission, container: "admission-controller", priority: system.Class300, availability: object.Server,
 		args: slices.Concat([]string{
 			"--v=2", "--stderrthreshold=info", "--client-ca-file=" + certificatePath + "/bundle.crt",
 			"--tls-cert-file=" + certificatePath + "/tls.crt", "--tls-private-key=" + certificatePath + "/tls.key",
@@ -123,7 +125,7 @@ func admissionWorkload(v values.Values, credentials Credentials) workload {
 			"--kube-api-qps=200", "--kube-api-burst=250",
 		}, gateArgs(v)),
 		cpu: "30m", memory: "200Mi", limit: "3Gi", metricsPort: metricsPort, namespaceVariable: true, minMemory: "100Mi",
-		ports: []corev1.ContainerPort{shared.ContainerPort("webhooks", webhookPort)}, service: webhookService, webhookPort: webhookPort,
+		ports: []corev1.ContainerPort{pods.ContainerPort("webhooks", webhookPort)}, service: webhookService, webhookPort: webhookPort,
 		complete: func(d *appsv1.Deployment) { addCertificates(d, credentials) },
 	}
 }
@@ -142,8 +144,8 @@ func recommenderWorkload(v values.Values) workload {
 		}
 	}
 	return workload{
-		name: recommender, container: "recommender", priority: system.Class200, availability: shared.Controller, args: args,
-		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
+		name: recommender, container: "recommender", priority: system.Class200, availability: object.Controller, args: args,
+		cpu: "200m", memory: "800M", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{pods.ContainerPort("server", 8080)},
 		service: recommender,
 	}
 }
@@ -151,23 +153,23 @@ func recommenderWorkload(v values.Values) workload {
 func updaterWorkload(v values.Values) workload {
 	const metricsPort = 8943
 	return workload{
-		name: updater, container: "updater", priority: system.Class200, availability: shared.Controller,
+		name: updater, container: "updater", priority: system.Class200, availability: object.Controller,
 		args: slices.Concat([]string{
 			"--min-replicas=1", "--eviction-tolerance=1.000000", "--eviction-rate-burst=1", "--eviction-rate-limit=-1.000000",
 			"--evict-after-oom-threshold=48h0m0s", "--updater-interval=1m0s", "--stderrthreshold=info", "--v=2",
 			"--kube-api-qps=200", "--kube-api-burst=250", "--leader-elect=true", "--leader-elect-resource-namespace=" + v.Namespace,
 		}, gateArgs(v)),
-		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{shared.ContainerPort("server", 8080)},
+		cpu: "30m", memory: "200Mi", limit: "4Gi", metricsPort: metricsPort, ports: []corev1.ContainerPort{pods.ContainerPort("server", 8080)},
 		namespaceVariable: true, minMemory: "50Mi", service: updater,
 	}
 }
 
 // gateArgs returns the flag for the known feature gates of the Garden.
 func gateArgs(v values.Values) []string {
-	return shared.GateArgs(v.Autoscaling.FeatureGates, func(name string, _ bool) bool { return slices.Contains(gates, name) })
+	return flags.GateArgs(v.Autoscaling.FeatureGates, func(name string, _ bool) bool { return slices.Contains(gates, name) })
 }
 
-func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object, error) {
+func (w workload) objects(owner object.Owner, v values.Values) ([]client.Object, error) {
 	image, err := v.ExternalImage(w.name)
 	if err != nil {
 		return nil, err
@@ -178,44 +180,44 @@ func (w workload) objects(owner shared.Owner, v values.Values) ([]client.Object,
 	if w.complete != nil {
 		w.complete(d)
 	}
-	shared.AnnotateReferences(d)
+	object.AnnotateReferences(d)
 	budget := owner.DisruptionBudget(w.name)
 	budget.Spec.Selector.MatchLabels, budget.Spec.UnhealthyPodEvictionPolicy = selector, nil
 	objects := append(make([]client.Object, 0, 5), owner.ServiceAccount(w.name), w.serviceObject(owner, selector), d, budget)
 	if w.minMemory == "" {
 		return objects, nil
 	}
-	return append(objects, shared.Autoscaler{
-		Name: w.name, Labels: owner.Labels, Container: w.container, MinAllowed: shared.Memory(w.minMemory),
+	return append(objects, object.Autoscaler{
+		Name: w.name, Labels: owner.Labels, Container: w.container, MinAllowed: pods.Memory(w.minMemory),
 	}.Object(v, v.Namespace)), nil
 }
 
-func (w workload) serviceObject(owner shared.Owner, selector map[string]string) *corev1.Service {
+func (w workload) serviceObject(owner object.Owner, selector map[string]string) *corev1.Service {
 	annotations := network.From(network.GardenScrapeTargets, w.metricsPort)
 	var ports []corev1.ServicePort
 	if w.webhookPort != 0 {
-		annotations = shared.Union(annotations, network.FromWorld(w.webhookPort))
-		ports = append(ports, shared.ServicePort("server", 443, w.webhookPort))
+		annotations = object.Union(annotations, network.FromWorld(w.webhookPort))
+		ports = append(ports, object.ServicePort("server", 443, w.webhookPort))
 	}
-	service := owner.Service(w.service, annotations, append(ports, shared.ServicePort("metrics", w.metricsPort, w.metricsPort))...)
+	service := owner.Service(w.service, annotations, append(ports, object.ServicePort("metrics", w.metricsPort, w.metricsPort))...)
 	service.Spec.Type, service.Spec.Selector = "", selector // without a type, it has the default
 	return service
 }
 
-func (w workload) deployment(owner shared.Owner, selector map[string]string, image string) *appsv1.Deployment {
+func (w workload) deployment(owner object.Owner, selector map[string]string, image string) *appsv1.Deployment {
 	c := corev1.Container{
 		Name: w.container, Image: image, Args: w.args,
-		Ports: append([]corev1.ContainerPort{shared.ContainerPort("metrics", w.metricsPort)}, w.ports...),
+		Ports: append([]corev1.ContainerPort{pods.ContainerPort("metrics", w.metricsPort)}, w.ports...),
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler: healthCheck(), InitialDelaySeconds: 120, PeriodSeconds: 60, TimeoutSeconds: 30, FailureThreshold: 3,
 		},
-		Resources: shared.RequestsAndLimit(w.cpu, w.memory, w.limit),
+		Resources: pods.RequestsAndLimit(w.cpu, w.memory, w.limit),
 	}
 	if w.namespaceVariable {
-		c.Env = []corev1.EnvVar{shared.FieldVariable("NAMESPACE", "metadata.namespace")}
+		c.Env = []corev1.EnvVar{pods.FieldVariable("NAMESPACE", "metadata.namespace")}
 	}
-	return owner.WithLabels(map[string]string{shared.AvailabilityType: w.availability}).
-		Deployment(w.name, 1, selector, shared.Union(owner.Labels, network.Clients()), corev1.PodSpec{
+	return owner.WithLabels(map[string]string{object.AvailabilityType: w.availability}).
+		Deployment(w.name, 1, selector, object.Union(owner.Labels, network.Clients()), corev1.PodSpec{
 			ServiceAccountName: w.name, PriorityClassName: w.priority, Containers: []corev1.Container{c},
 		})
 }
@@ -229,8 +231,8 @@ func addCertificates(d *appsv1.Deployment, credentials Credentials) {
 	pod := &d.Spec.Template.Spec
 	pod.Volumes = []corev1.Volume{{Name: volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](420), Sources: []corev1.VolumeProjection{
-			shared.SecretProjection(credentials.Authority, secretconfig.DataKeyCertificateBundle),
-			shared.SecretProjection(credentials.Server, secretconfig.DataKeyCertificate, secretconfig.DataKeyPrivateKey),
+			pods.SecretProjection(credentials.Authority, secretconfig.DataKeyCertificateBundle),
+			pods.SecretProjection(credentials.Server, secretconfig.DataKeyCertificate, secretconfig.DataKeyPrivateKey),
 		},
 	}}}}
 	c := &pod.Containers[0]
@@ -239,7 +241,7 @@ func addCertificates(d *appsv1.Deployment, credentials Credentials) {
 }
 
 // webhook returns the configuration that the admission controller does not write itself.
-func webhook(owner shared.Owner, credentials Credentials) *admissionregistrationv1.MutatingWebhookConfiguration {
+func webhook(owner object.Owner, credentials Credentials) *admissionregistrationv1.MutatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"remediation.webhook.shoot.gardener.cloud/exclude": "true"}).Meta(webhookConfiguration)
 	meta.Namespace = ""
 	rule := func(group, resource string, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.RuleWithOperations {
@@ -252,7 +254,7 @@ func webhook(owner shared.Owner, credentials Credentials) *admissionregistration
 		}}
 	}
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
-		TypeMeta: shared.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: meta,
+		TypeMeta: object.Type(admissionregistrationv1.SchemeGroupVersion.String(), "MutatingWebhookConfiguration"), ObjectMeta: meta,
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "vpa.k8s.io", AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: ptr.To[int32](10),
 			FailurePolicy: ptr.To(admissionregistrationv1.Ignore), MatchPolicy: ptr.To(admissionregistrationv1.Exact),

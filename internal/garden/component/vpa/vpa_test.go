@@ -53,7 +53,7 @@ func TestUnknownFeatureGatesAreNamed(t *testing.T) {
 }
 
 func TestServerCertificate(t *testing.T) {
-	NewWithT(t).Expect(vpa.ServerCertificate("garden")).To(Equal(secrets.Request{
+	NewWithT(t).Expect(vpa.ServerCertificate(values.Values{Operator: values.Operator{Namespace: "garden"}})).To(Equal(secrets.Request{
 		SignedBy: "ca-garden-runtime", Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
 			Name: "vpa-admission-controller-server", CommonName: "vpa-webhook.garden.svc", Type: secretconfig.Server,
 			SkipPublishingCACertificate: true,

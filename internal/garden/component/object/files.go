@@ -1,4 +1,4 @@
-package shared
+package object
 
 import (
 	corev1 "k8s.io/api/core/v1"

@@ -1,4 +1,4 @@
-package shared
+package object
 
 import (
 	"cmp"
@@ -26,8 +26,6 @@ type Autoscaler struct {
 	MinAllowed, MaxAllowed corev1.ResourceList
 	// WithLimits changes limits in proportion to requests.
 	WithLimits bool
-	// Mode is the update mode of the VerticalPodAutoscaler, which says when requests change. Empty: without a restart where that is possible.
-	Mode string
 	// EvictionRequirements must be fulfilled before a Pod is evicted. Nil: there are none.
 	EvictionRequirements []any
 }
@@ -57,7 +55,7 @@ func EvictionRequirements(autoscaler *unstructured.Unstructured) []any {
 }
 
 func (a Autoscaler) updatePolicy(v values.Values) map[string]any {
-	policy := map[string]any{"updateMode": cmp.Or(a.Mode, updateMode(v))}
+	policy := map[string]any{"updateMode": updateMode(v)}
 	if a.EvictionRequirements != nil {
 		policy["evictionRequirements"] = a.EvictionRequirements
 	}

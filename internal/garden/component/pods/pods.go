@@ -1,50 +1,14 @@
-package shared
+// Package pods returns parts of the specifications of Pods: containers, probes, requests and volumes.
+package pods
 
 import (
-	"maps"
-	"slices"
-
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/api/references"
-	"github.com/espalier-dev/espalier/internal/garden/values"
 )
-
-// Deployment returns a Deployment that keeps two old ReplicaSets. It selects Pods by the labels of selector; its Pods also have further
-// labels. Containers pull their image only if the node does not have it. A Pod or container without a security context gets
-// PodSecurityContext or ContainerSecurityContext.
-func (o Owner) Deployment(name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec) *appsv1.Deployment {
-	pod.Containers = slices.Clone(pod.Containers) // so that the caller's containers do not change
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
-		c.ImagePullPolicy = corev1.PullIfNotPresent
-		if c.SecurityContext == nil {
-			c.SecurityContext = ContainerSecurityContext()
-		}
-	}
-	if pod.SecurityContext == nil {
-		pod.SecurityContext = PodSecurityContext()
-	}
-	return &appsv1.Deployment{
-		TypeMeta: Type(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: o.Meta(name),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, RevisionHistoryLimit: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: maps.Clone(selector)},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: Union(selector, further)}, Spec: pod},
-		},
-	}
-}
-
-// AnnotateReferences annotates a Deployment with the ConfigMaps and Secrets that it uses, so that the garbage collector keeps them.
-func AnnotateReferences(d *appsv1.Deployment) {
-	_ = references.InjectAnnotations(d) // which only fails for types that it does not know
-}
 
 // ContainerSecurityContext returns the security context of containers without privileges, whose root filesystem is read-only.
 func ContainerSecurityContext() *corev1.SecurityContext {
@@ -91,23 +55,6 @@ func StartupProbe(readiness *corev1.Probe) *corev1.Probe {
 // FieldVariable returns an environment variable whose value is a field of the Pod.
 func FieldVariable(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-}
-
-// ServicePort returns a TCP port of a Service, and the port of the Pods behind it.
-func ServicePort(name string, number, target int32) corev1.ServicePort {
-	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
-}
-
-// TrafficDistribution returns how a Service distributes connections: to endpoints in the zone of the client if routing is aware of the
-// topology. Nil: to all endpoints.
-func TrafficDistribution(v values.Values) *string {
-	switch {
-	case !v.TopologyAwareRouting:
-		return nil
-	case v.RuntimeKubernetes != nil && v.RuntimeKubernetes.AtLeast(version.MajorMinor(1, 34)):
-		return ptr.To(corev1.ServiceTrafficDistributionPreferSameZone)
-	}
-	return ptr.To(corev1.ServiceTrafficDistributionPreferClose)
 }
 
 // ContainerPort returns a TCP port of a container.

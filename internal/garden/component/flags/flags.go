@@ -1,4 +1,5 @@
-package shared
+// Package flags returns arguments of programs, and the values of flags.
+package flags
 
 import (
 	"fmt"

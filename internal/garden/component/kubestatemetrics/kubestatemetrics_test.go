@@ -1,0 +1,23 @@
+package kubestatemetrics_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/kubestatemetrics"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
+	g := NewWithT(t)
+	v := goldentest.Values(t, func(*values.Values) any { return &struct{}{} }, "{}")
+	objects, err := kubestatemetrics.Objects(v)
+	g.Expect(err).NotTo(HaveOccurred())
+	goldentest.Compare(t, "", map[string][]client.Object{"shipped": objects})
+	v.Images = nil
+	_, err = kubestatemetrics.Objects(v)
+	g.Expect(err).To(MatchError(`there is no image "kube-state-metrics" for this cluster`))
+}

@@ -1,0 +1,89 @@
+// Package observability returns the parts that the observability components share.
+package observability
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Labels of objects, and of the Pods of components.
+const (
+	roleLabel  = "role"
+	monitoring = "monitoring"
+)
+
+// Labels returns the labels of the objects of a component that has one of its own.
+func Labels(own map[string]string) map[string]string {
+	return object.Union(own, map[string]string{roleLabel: monitoring})
+}
+
+// Component returns the row of a component with one ManagedResource in the runtime cluster. The names of the tasks contain the title.
+// Nothing of the control plane waits for the component: it starts after the runtime plane, while the etcds start.
+func Component(
+	name, title, does string, after []string, objects func(values.Values, component.Secrets) ([]client.Object, error),
+) component.Component {
+	return component.Component{
+		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Skippable: true,
+		Deploy: component.Task{
+			Name: "Deploying " + title, After: append([]string{component.RuntimeDeployed}, after...),
+			Does: does + "; deletes it if the configuration of the operator skips the component",
+		},
+		Destroy: component.Task{Name: "Destroying " + title, After: []string{component.VirtualUnused}},
+		Sets:    []component.Set{{Name: name}},
+		Objects: func(v values.Values, s component.Secrets) (component.Objects, error) {
+			set, err := objects(v, s)
+			return component.Objects{Sets: [][]client.Object{set}}, err
+		},
+	}
+}
+
+// Group is the API group of prometheus-operator.
+const Group = "monitoring.coreos.com"
+
+// Kinds of prometheus-operator.
+var (
+	scrapeConfig   = schema.GroupVersionKind{Group: Group, Version: "v1alpha1", Kind: "ScrapeConfig"}
+	serviceMonitor = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "ServiceMonitor"}
+)
+
+// Garden is the name of an instance of Prometheus of a Garden. The label with SelectedBy as key and this name as value makes the instance
+// read an object.
+const (
+	SelectedBy = "prometheus"
+	Garden     = "garden"
+)
+
+// Object returns an object of a kind that has no Go type in the modules that the product links.
+func Object(kind schema.GroupVersionKind, owner object.Owner, name string, spec map[string]any) client.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	o.SetGroupVersionKind(kind)
+	o.SetNamespace(owner.Namespace)
+	o.SetName(name)
+	o.SetLabels(owner.Labels)
+	return o
+}
+
+// ScrapeConfig returns an object that makes an instance of Prometheus scrape targets.
+func ScrapeConfig(v values.Values, instance, name string, spec map[string]any) client.Object {
+	return Object(scrapeConfig, selected(v, instance), instance+"-"+name, spec)
+}
+
+// ServiceMonitor returns an object that makes an instance of Prometheus scrape the Pods of a Service.
+func ServiceMonitor(v values.Values, instance, name string, spec map[string]any) client.Object {
+	return Object(serviceMonitor, selected(v, instance), instance+"-"+name, spec)
+}
+
+func selected(v values.Values, instance string) object.Owner {
+	return object.Owner{Namespace: v.Namespace, Labels: map[string]string{SelectedBy: instance}}
+}
+
+// Keep returns the relabeling that keeps only the metrics whose name matches the regular expression.
+func Keep(names string) map[string]any {
+	return map[string]any{"action": "keep", "regex": "^(" + names + ")$", "sourceLabels": []any{"__name__"}}
+}

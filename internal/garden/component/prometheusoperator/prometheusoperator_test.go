@@ -1,0 +1,20 @@
+package prometheusoperator_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/prometheusoperator"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
+	g := NewWithT(t)
+	v := goldentest.Values(t, func(*values.Values) any { return &struct{}{} }, "{}")
+	objects, err := prometheusoperator.Objects(v)
+	g.Expect(err).NotTo(HaveOccurred())
+	goldentest.Compare(t, "", map[string][]client.Object{"shipped": objects})
+}

@@ -1,0 +1,22 @@
+package prometheusoperator
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Component is prometheus-operator. gardenlet leaves it to the operator in a runtime cluster that is a Seed, too.
+var Component = row()
+
+func row() component.Component {
+	row := observability.Component(Name, "prometheus-operator",
+		"creates ManagedResource `prometheus-operator`, also for the [Seed](runtime-as-seed.md) of the runtime cluster",
+		[]string{component.MonitoringDefinitions},
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
+	row.Users = []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "gardenlet"}}
+	return row
+}

@@ -2,38 +2,51 @@
 package components
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/extensionobjects"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenercontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
+	"github.com/espalier-dev/espalier/internal/garden/component/globalmonitoring"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubestatemetrics"
+	"github.com/espalier-dev/espalier/internal/garden/component/metricsexporter"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
+	"github.com/espalier-dev/espalier/internal/garden/component/projectcontroller"
+	"github.com/espalier-dev/espalier/internal/garden/component/prometheusoperator"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
 // All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and the tasks of a deletion in the
 // reverse order.
 func All() []component.Component {
-	return []component.Component{
-		secrets,
+	return append([]component.Component{
+		secretsRow,
 		genericKubeconfig,
 		crds.ETCDComponent,
 		crds.VPAComponent,
 		crds.HVPAComponent,
 		crds.IstioComponent,
 		crds.FluentComponent,
+		crds.MonitoringComponent,
+		crds.ExtensionsComponent,
 		resourcemanager.Component,
 		noManagedResources,
 		nginxingress.Component,
@@ -41,11 +54,15 @@ func All() []component.Component {
 		vpa.Component,
 		etcddruid.Component,
 		istio.Component,
+		extensionobjects.BackupBucketComponent,
+		extensionobjects.BackupEntryComponent,
 		etcd.Component,
 		preconditions,
 		keys,
 		exposure.ServiceComponent,
+		extensionobjects.DNSRecordsComponent,
 		exposure.RoutesComponent,
+		extensionobjects.EarlyExtensionsComponent,
 		kubeapiserver.Component,
 		kubecontrollermanager.Component,
 		resourcemanager.VirtualComponent,
@@ -53,31 +70,74 @@ func All() []component.Component {
 		gardeneraccess.Component,
 		tokenRenewal,
 		connection,
+		extensionobjects.LateExtensionsComponent,
+		globalmonitoring.Component,
 		gardenerapiserver.Component,
 		gardeneradmission.Component,
 		gardenercontrollermanager.Component,
+		projectcontroller.Component,
 		gardenerscheduler.Component,
+		seedTokens,
+		seedIdentities,
+		seedKubeconfigs,
+		seedMonitoring,
 		rewrite,
 		snapshot,
 		rewriteEnd,
+		rotationProof,
+
+		prometheusoperator.Component,
+		kubestatemetrics.Component,
+		metricsexporter.Component,
 
 		unused,
+	}, absent()...)
+}
 
+// absent returns the rows of components that this release does not deploy yet.
+func absent() []component.Component {
+	return []component.Component{
 		missing("fluent-bit"),
 		missing("fluent-operator"),
 		missing("fluent-operator-custom-resources-garden"),
-		missing("gardener-metrics-exporter-runtime"),
-		missing("gardener-metrics-exporter-virtual"),
-		missing("kube-state-metrics-runtime"),
-		missing("plutono"),
+		missing("plutono", "observability-ingress"),
 		missing("vali"),
 	}
 }
 
-// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition then
-// reports that the ManagedResource is missing.
-func missing(name string) component.Component {
-	return component.Component{
-		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Sets: []component.Set{{Name: name}},
+// Skippable returns the sorted names of the rows that the configuration of the operator may skip.
+func Skippable() []string {
+	var names []string
+	for _, row := range All() {
+		if row.Skippable {
+			names = append(names, row.Name)
+		}
 	}
+	slices.Sort(names)
+	return names
+}
+
+// ValidateSkipped reports the names of a setting that are no skippable rows. At is the path of the setting.
+func ValidateSkipped(names []string, at *field.Path) field.ErrorList {
+	known := Skippable()
+	var errs field.ErrorList
+	for i, name := range names {
+		if !slices.Contains(known, name) {
+			errs = append(errs, field.NotSupported(at.Index(i), name, known))
+		}
+	}
+	return errs
+}
+
+// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition then
+// reports that the ManagedResource is missing. Passwords are the logical names of its Secrets, which the operator does not generate either.
+func missing(name string, passwords ...string) component.Component {
+	row := component.Component{
+		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Skippable: true,
+		Sets: []component.Set{{Name: name}},
+	}
+	for _, each := range passwords {
+		row.Credentials = append(row.Credentials, component.Credential{Name: each, Rotation: rotation.Observability})
+	}
+	return row
 }

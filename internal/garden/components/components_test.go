@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 func TestNamesOfRowsAreUnique(t *testing.T) {
@@ -42,6 +45,25 @@ func TestEachRowThatIsDeployedIsDestroyed(t *testing.T) {
 		deploys := row.Deploy.Name != "" && (len(row.Sets) > 0 || row.Definitions != nil || len(row.Leftovers) > 0)
 		NewWithT(t).Expect(deploys && row.Destroy.Name == "").To(BeFalse(), "%s is deployed and not destroyed", row.Name)
 	}
+}
+
+func TestObservabilityComponentsMayBeSkipped(t *testing.T) {
+	g := NewWithT(t)
+	for _, row := range components.All() {
+		g.Expect(row.Skippable).To(Equal(row.Condition == operatorv1alpha1.ObservabilityComponentsHealthy), row.Name)
+	}
+	v := values.Values{Operator: values.Operator{SkipComponents: []string{"pear"}}}
+	g.Expect(component.Component{Name: "pear"}.Unwanted(v)).To(Equal("The configuration of the operator skips pear."))
+	g.Expect(component.Component{Name: "apple"}.Unwanted(v)).To(BeEmpty())
+}
+
+func TestOnlySkippableComponentsMayBeSkipped(t *testing.T) {
+	g := NewWithT(t)
+	at := field.NewPath("a")
+	g.Expect(components.ValidateSkipped(components.Skippable(), at)).To(BeEmpty())
+	g.Expect(components.ValidateSkipped([]string{"vali", "etcd-druid", "vaIi"}, at)).To(ConsistOf(
+		HaveField("Field", "a[1]"), HaveField("Field", "a[2]"),
+	))
 }
 
 // Work that a row declares twice, or for a task that it does not have, would be ignored.
@@ -137,13 +159,24 @@ func TestMilestones(t *testing.T) {
 			nodes: components.Reconciliation(), row: component.Etcds, step: components.Deploy,
 			want: []string{
 				"Generating generic token kubeconfig", "Deploying custom resource definitions for fluent-operator",
+				"Deploying custom resource definitions for extensions",
 				"Deploying nginx-ingress controller", "Deploying runtime system resources", "Deploying Kubernetes vertical pod autoscaler",
-				"Deploying ETCD Druid", "Deploying Istio", "Checking preconditions of virtual garden",
+				"Deploying ETCD Druid", "Deploying Istio", "Checking preconditions of virtual garden", "Reconciling main ETCD backup entry",
+			},
+		},
+		"the vertical pod autoscaler starts when the kinds of monitoring are served": {
+			nodes: components.Reconciliation(), row: "vpa", step: components.Deploy,
+			want: []string{
+				"Deploying custom resource definitions for prometheus-operator",
+				"Deploying and waiting for gardener-resource-manager to be healthy",
 			},
 		},
 		"kube-apiserver waits until the etcds are ready": {
 			nodes: components.Reconciliation(), row: component.KubeAPIServer, step: components.Deploy,
-			want: []string{"Checking preconditions of virtual garden", "Waiting until main and event ETCDs report readiness"},
+			want: []string{
+				"Checking preconditions of virtual garden", "Waiting until main and event ETCDs report readiness",
+				"Deploying extension resources before kube-apiserver",
+			},
 		},
 		"keys are generated while the etcds start": {
 			nodes: components.Reconciliation(), row: components.Keys, step: components.Deploy,
@@ -157,14 +190,17 @@ func TestMilestones(t *testing.T) {
 			nodes: components.Reconciliation(), row: components.TokenRenewal, step: components.Deploy,
 			want: []string{
 				"Deploying Kubernetes Controller Manager", "Deploying resources for gardener-operator access to virtual garden",
-				"Deploying Gardener Admission Controller", "Deploying Gardener Controller Manager", "Deploying Gardener Scheduler",
+				"Deploying Gardener Admission Controller", "Deploying project-controller", "Deploying Gardener Scheduler",
+				"Deploying gardener-metrics-exporter",
 			},
 		},
 		"the resource manager of the virtual cluster is destroyed after the components that it manages": {
 			nodes: components.Deletion(false), row: component.VirtualResourceManager,
 			want: []string{
 				"Destroying Kubernetes Controller Manager Server", "Destroying Gardener virtual garden access resources",
+				"Destroying credentials of global monitoring in virtual garden",
 				"Destroying Gardener Admission Controller", "Destroying Gardener Controller Manager", "Destroying Gardener Scheduler",
+				"Destroying project-controller", "Destroying gardener-metrics-exporter",
 			},
 		},
 		"the resource manager of an abandoned virtual cluster is destroyed first": {
@@ -182,6 +218,8 @@ func TestMilestones(t *testing.T) {
 			nodes: components.Deletion(false), row: "runtime-system",
 			want: []string{
 				"Destroying nginx-ingress controller", "Destroying Kubernetes vertical pod autoscaler", "Destroying ETCD Druid", "Destroying Istio",
+				"Destroying main ETCD backup bucket", "Destroying DNSRecords for virtual garden cluster and ingress controller",
+				"Destroying extension resources", "Destroying prometheus-operator", "Destroying kube-state-metrics",
 			},
 		},
 	} {

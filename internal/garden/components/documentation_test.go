@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,19 +15,25 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/components"
 )
 
-var update = flag.Bool("update", false, "write tables and pictures of the tasks into docs/garden-operator.md")
+var update = flag.Bool("update", false, "write tables and pictures into docs/, and markers for rights")
 
 func TestTheDocumentationShowsTheRows(t *testing.T) {
-	g := NewWithT(t)
 	expectFlows(t) // a picture cannot show a cycle
-	const name = "../../../docs/garden-operator.md"
+	expectParts(t, "garden-operator.md", map[string]string{
+		"tasks of a reconciliation": table(components.Reconciliation()), "picture of a reconciliation": picture(components.Reconciliation()),
+		"picture of a deletion": picture(components.Deletion(false)), "components": list(components.All()),
+	})
+	expectParts(t, "reference/credentials.md", map[string]string{"credentials": registry(t)})
+}
+
+// expectParts compares the generated parts of a page with their content, or writes them.
+func expectParts(t *testing.T, file string, parts map[string]string) {
+	t.Helper()
+	g, name := NewWithT(t), filepath.Join("..", "..", "..", "docs", file)
 	page, err := os.ReadFile(name)
 	g.Expect(err).NotTo(HaveOccurred())
 	want := string(page)
-	for part, content := range map[string]string{
-		"tasks of a reconciliation": table(components.Reconciliation()), "picture of a reconciliation": picture(components.Reconciliation()),
-		"picture of a deletion": picture(components.Deletion(false)), "components": list(components.All()),
-	} {
+	for part, content := range parts {
 		before, rest, begins := strings.Cut(want, "<!-- The "+part+": make generate -->\n")
 		_, after, ends := strings.Cut(rest, "<!-- end of the "+part+" -->")
 		g.Expect(begins && ends).To(BeTrue(), part)

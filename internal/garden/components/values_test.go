@@ -105,17 +105,17 @@ func use(row component.Component, v values.Values) (component.Objects, error) {
 	found := component.Secrets{
 		Bundles: map[string]*corev1.Secret{}, Current: map[string]*corev1.Secret{}, Generated: map[string]*corev1.Secret{},
 	}
-	if row.Requests != nil {
-		requests := row.Requests(v)
-		for _, name := range requests.Bundles {
-			found.Bundles[name] = secret(name)
+	for _, name := range row.Needs.Bundles {
+		found.Bundles[name] = secret(name)
+	}
+	for _, name := range row.Needs.Current {
+		found.Current[name] = secret(name)
+	}
+	for _, each := range row.Credentials {
+		if each.Request != nil {
+			each.Request(v)
 		}
-		for _, name := range requests.Current {
-			found.Current[name] = secret(name)
-		}
-		for _, each := range requests.Generated {
-			found.Generated[each.Config.LogicalName()] = secret(each.Config.LogicalName())
-		}
+		found.Generated[each.Name] = secret(each.Name)
 	}
 	if row.Objects == nil {
 		return component.Objects{}, nil

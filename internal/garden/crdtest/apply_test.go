@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 // writer writes a manifest to the API server. It fails for fields that the schema does not have.
@@ -89,7 +90,7 @@ func TestManifestsOfEveryReleaseAreStoredAsWritten(t *testing.T) {
 				status := manifest.Object["status"]
 				written := manifest.DeepCopy()
 				delete(written.Object, "status")
-				e.deleteAtEnd(written)
+				binary.DeleteAtEnd(e.t, e.client, written)
 				e.Expect(write(e, written)).To(Succeed())
 				first := e.stored(written)
 				e.Expect(first.Object["spec"]).To(BeComparableTo(manifest.Object["spec"]))
@@ -136,7 +137,7 @@ func TestAGardenChangesFromEveryFormToEveryOther(t *testing.T) {
 				t.Run(way+" from "+from+" to "+to, func(t *testing.T) {
 					e := served.in(t)
 					first, second := e.garden("forms", before), e.garden("forms", after)
-					e.deleteAtEnd(first)
+					binary.DeleteAtEnd(e.t, e.client, first)
 					e.Expect(write(e, first)).To(Succeed())
 					e.Expect(e.stored(first).Object["spec"]).To(BeComparableTo(first.Object["spec"]))
 					e.Expect(write(e, second)).To(Succeed())
@@ -158,7 +159,7 @@ func TestTheWayToApplyAndTheFormChangeTogether(t *testing.T) {
 			t.Run(first+", then "+second, func(t *testing.T) {
 				e := served.in(t)
 				before, after := e.garden("ways", forms()["v1.107"]), e.garden("ways", nil)
-				e.deleteAtEnd(before)
+				binary.DeleteAtEnd(e.t, e.client, before)
 				e.Expect(write(e, before)).To(Succeed())
 				if second == "server-side apply" { // it asks users for this option when another manager has set a field
 					writeAgain = func(e *env, manifest *unstructured.Unstructured) error {

@@ -7,6 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/binary"
 )
 
 func TestSchemaRefusesOnCreate(t *testing.T) {
@@ -200,7 +202,7 @@ func TestSchemaRefusesOnCreate(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			e := served.in(t)
 			_, err := e.create(e.garden("rules", tc.changes))
-			got := e.causes(err)
+			got := binary.Causes(e, err)
 			e.Expect(got).To(HaveLen(len(tc.want)), "%q", got)
 			for _, want := range tc.want {
 				e.Expect(got).To(ContainElement(HavePrefix(want)))
@@ -212,13 +214,12 @@ func TestSchemaRefusesOnCreate(t *testing.T) {
 // Strict clients, such as kubectl, learn the names of fields that Espalier does not have.
 func TestFieldsThatAreNotImplementedAreNamed(t *testing.T) {
 	e := newEnv(t)
-	for path, value := range map[string]string{
-		"dns": `{providers: []}`, "extensions": `[]`, "resources": `[]`, "runtimeCluster.volume": `{minimumSize: 10Gi}`,
-		"runtimeCluster.settings":                   `{loadBalancerServices: {proxyProtocol: {allowed: true}}}`,
-		"virtualCluster.gardener.gardenerDashboard": `{}`, "virtualCluster.gardener.gardenerDiscoveryServer": `{}`,
+	for path, tc := range map[string]struct{ value, unknown string }{
+		"dns": {`{none: {}}`, "dns.none"}, "extensions": {`[{type: a, none: {}}]`, "extensions[0].none"},
+		"resources": {`[{none: {}}]`, "resources[0].none"}, "runtimeCluster.volume": {`{minimumSize: 10Gi}`, "runtimeCluster.volume"},
 	} {
-		_, err := e.create(e.garden("strict", map[string]string{path: value}))
-		e.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.`+path)), path)
+		_, err := e.create(e.garden("strict", map[string]string{path: tc.value}))
+		e.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.`+tc.unknown+`"`)), path)
 	}
 }
 
@@ -283,7 +284,7 @@ func TestRulesForUpdates(t *testing.T) {
 			created, err := e.create(e.garden("updates", tc.changes))
 			e.Expect(err).NotTo(HaveOccurred())
 			err = e.client.Patch(t.Context(), created, client.RawPatch(types.MergePatchType, []byte(`{"spec":`+tc.patch+`}`)))
-			e.Expect(e.causes(err)).To(ConsistOf(tc.want))
+			e.Expect(binary.Causes(e, err)).To(ConsistOf(tc.want))
 		})
 	}
 }
@@ -327,7 +328,8 @@ func TestSchemaOfTheStatus(t *testing.T) {
 			e := served.in(t)
 			created, err := e.create(e.garden("status", nil))
 			e.Expect(err).NotTo(HaveOccurred())
-			got := e.causes(e.client.Status().Patch(t.Context(), created, client.RawPatch(types.MergePatchType, []byte(`{"status":`+tc.status+`}`))))
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"status":`+tc.status+`}`))
+			got := binary.Causes(e, e.client.Status().Patch(t.Context(), created, patch))
 			e.Expect(got).To(HaveLen(len(tc.want)), "%q", got)
 			for _, want := range tc.want {
 				e.Expect(got).To(ContainElement(HavePrefix(want)))

@@ -3,15 +3,12 @@
 package crdtest
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -40,7 +37,7 @@ func newEnv(t *testing.T) *env {
 	g.Expect(operatorv1alpha1.AddToScheme(scheme)).To(Succeed())
 	c, err := client.New(servers.Source.Config, client.Options{Scheme: scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	crds, err := binary.Install(t.Context(), c, "deploy/garden-operator/crds/*.yaml")
+	crds, err := binary.Install(t.Context(), c, "deploy/garden-operator/crds/*gardens.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(crds).To(HaveLen(1))
 	g.Eventually(func() error {
@@ -55,16 +52,6 @@ func (e *env) in(t *testing.T) *env {
 	return &env{WithT: NewWithT(t), t: t, client: e.client, config: e.config}
 }
 
-// object reads a manifest.
-func (e *env) object(manifest []byte) *unstructured.Unstructured {
-	e.t.Helper()
-	o := &unstructured.Unstructured{}
-	content, err := yaml.YAMLToJSON(manifest)
-	e.Expect(err).NotTo(HaveOccurred(), string(manifest))
-	e.Expect(o.UnmarshalJSON(content)).To(Succeed(), string(manifest))
-	return o
-}
-
 // manifests reads the manifests that belong to the Go types, by their names.
 func (e *env) manifests() map[string]*unstructured.Unstructured {
 	e.t.Helper()
@@ -77,7 +64,7 @@ func (e *env) manifests() map[string]*unstructured.Unstructured {
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		e.Expect(err).NotTo(HaveOccurred())
-		all[strings.TrimSuffix(filepath.Base(file), ".yaml")] = e.object(content)
+		all[strings.TrimSuffix(filepath.Base(file), ".yaml")] = binary.Object(e, string(content))
 	}
 	return all
 }
@@ -103,7 +90,7 @@ spec:
 // YAML. The value "-" removes the field.
 func (e *env) garden(name string, changes map[string]string) *unstructured.Unstructured {
 	e.t.Helper()
-	o := e.object([]byte(minimal))
+	o := binary.Object(e, minimal)
 	o.SetName(name)
 	for path, text := range changes {
 		fields := strings.Split("spec."+path, ".")
@@ -122,19 +109,7 @@ func (e *env) garden(name string, changes map[string]string) *unstructured.Unstr
 // error.
 func (e *env) create(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	e.t.Helper()
-	created := o.DeepCopy()
-	if err := e.client.Create(e.t.Context(), created, client.FieldValidation("Strict")); err != nil {
-		return nil, err
-	}
-	e.deleteAtEnd(created)
-	return created, nil
-}
-
-func (e *env) deleteAtEnd(o *unstructured.Unstructured) {
-	e.t.Helper()
-	e.t.Cleanup(func() {
-		e.Expect(client.IgnoreNotFound(e.client.Delete(context.Background(), o.DeepCopy()))).To(Succeed())
-	})
+	return binary.CreateCopy(e.t, e.client, o, client.FieldValidation("Strict"))
 }
 
 // stored returns o as the API server has stored it.
@@ -144,25 +119,4 @@ func (e *env) stored(o *unstructured.Unstructured) *unstructured.Unstructured {
 	got.SetGroupVersionKind(o.GroupVersionKind())
 	e.Expect(e.client.Get(e.t.Context(), client.ObjectKeyFromObject(o), got)).To(Succeed())
 	return got
-}
-
-// unchecked is the message that an API server adds when a fault keeps it from evaluating further rules.
-const unchecked = "some validation rules were not checked because the object was invalid"
-
-// causes returns the faults that an error of the status 422 lists, as "field: message"; nothing if there is no error.
-func (e *env) causes(err error) []string {
-	e.t.Helper()
-	if err == nil {
-		return nil
-	}
-	e.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
-	var all []string
-	status := apierrors.APIStatus(nil)
-	e.Expect(errors.As(err, &status)).To(BeTrue())
-	for _, cause := range status.Status().Details.Causes {
-		if !strings.Contains(cause.Message, unchecked) {
-			all = append(all, cause.Field+": "+cause.Message)
-		}
-	}
-	return all
 }

@@ -54,7 +54,9 @@ func TestAPIServerAcceptsAllGoldenFiles(t *testing.T) {
 // install installs the definitions that components need, and the namespaces of their objects.
 func install(t *testing.T, g Gomega, c client.Client, byFile map[string][]*unstructured.Unstructured) {
 	t.Helper()
-	for _, read := range []func() ([]*unstructured.Unstructured, error){crds.ETCD, crds.VPA, crds.Istio, crds.ManagedResources} {
+	for _, read := range []func() ([]*unstructured.Unstructured, error){
+		crds.ETCD, crds.VPA, crds.Istio, crds.Extensions, crds.Monitoring, crds.ManagedResources,
+	} {
 		definitions, err := read()
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, each := range definitions {

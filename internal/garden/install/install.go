@@ -22,6 +22,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
+// Credentials, and the content of ManagedResources, are Secrets. Any ManagedResource of the cluster can keep the Garden from being deleted.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete;update,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
+// Definitions are deployed, awaited and destroyed; their deletion is confirmed by an annotation. A server-side apply creates them, so that
+// the right to create them can be limited to names too: package components has these rights.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;watch
+
 // Installer deploys and destroys the components of both planes. All fields are required unless they say otherwise.
 type Installer struct {
 	// Cluster is the runtime cluster.
@@ -34,6 +42,8 @@ type Installer struct {
 	OmitsDefinition func(name string) bool
 	// DefinitionKept is called for a definition that is not destroyed because it is in use.
 	DefinitionKept func(cause error)
+	// DefinitionNewer is called for a definition that is not replaced because another client has installed a newer one.
+	DefinitionNewer func(cause error)
 	// Abandons is true if the user gives up the objects in the virtual cluster. The deletion of its ManagedResources then keeps them.
 	Abandons bool
 	// WayOut adds the remedy to an error of the destruction of a ManagedResource of the virtual cluster.
@@ -71,9 +81,21 @@ func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 	return i.DeployObjects(ctx, row, objects)
 }
 
-// remove requests the deletion of the ManagedResources of a component. If the component has other objects, remove waits until the
-// ManagedResources are gone, and then destroys the others, which the objects of the ManagedResources may need until then.
+// remove requests the deletion of the ManagedResources of a component, unless another client needs the component: then it stays as it is.
+// If the component has other objects, remove waits until the ManagedResources are gone, and then destroys the others, which the objects of
+// the ManagedResources may need until then.
 func (i Installer) remove(ctx context.Context, row component.Component) error {
+	for _, each := range i.identities(row.Users) {
+		user, err := rollout.Find(ctx, i.Cluster.Client, each.GetNamespace(), each.GetName(), each)
+		if err != nil {
+			return err
+		}
+		if user != nil {
+			log.FromContext(ctx).Info("Unwanted component stays if it exists, because an object needs it", "component", row.Name,
+				"kind", each.GetKind(), "object", client.ObjectKeyFromObject(each), "reason", row.Unwanted(i.Values))
+			return nil
+		}
+	}
 	var requested []*unstructured.Unstructured
 	for _, set := range row.Sets {
 		exists, err := i.Cluster.DeleteManagedResource(ctx, i.namespace(set), set.Name)
@@ -81,6 +103,7 @@ func (i Installer) remove(ctx context.Context, row component.Component) error {
 			return err
 		}
 		if exists {
+			log.FromContext(ctx).Info("Removing component", "component", row.Name, "managedResource", set.Name, "reason", row.Unwanted(i.Values))
 			requested = append(requested, rollout.Identity(rollout.ManagedResource, i.namespace(set), set.Name))
 		}
 	}
@@ -96,22 +119,20 @@ func (i Installer) remove(ctx context.Context, row component.Component) error {
 
 // objects returns the objects of a component, after it has generated their Secrets.
 func (i Installer) objects(ctx context.Context, row component.Component) (component.Objects, error) {
-	var requests component.Requests
-	if row.Requests != nil {
-		requests = row.Requests(i.Values)
-	}
 	s := i.Secrets.Collect()
 	found := component.Secrets{
 		Bundles: map[string]*corev1.Secret{}, Current: map[string]*corev1.Secret{}, Generated: map[string]*corev1.Secret{},
 	}
-	for _, name := range requests.Bundles {
+	for _, name := range row.Needs.Bundles {
 		found.Bundles[name] = s.Bundle(name)
 	}
-	for _, name := range requests.Current {
+	for _, name := range row.Needs.Current {
 		found.Current[name] = s.Current(name)
 	}
-	for _, request := range requests.Generated {
-		found.Generated[request.Config.LogicalName()] = s.Generate(ctx, request)
+	for _, each := range row.Credentials {
+		if each.Request != nil {
+			found.Generated[each.Name] = s.Generate(ctx, each.Request(i.Values))
+		}
 	}
 	if err := s.Err(); err != nil {
 		return component.Objects{}, err
@@ -201,16 +222,21 @@ func (i Installer) Destroy(ctx context.Context, row component.Component) error {
 
 // others returns the objects of a component that the operator has deployed itself.
 func (i Installer) others(row component.Component) []*unstructured.Unstructured {
-	objects := make([]*unstructured.Unstructured, 0, len(row.Leftovers)+len(row.AccessSecrets))
-	for _, each := range row.Leftovers {
+	objects := i.identities(row.Leftovers)
+	for _, name := range row.AccessSecrets {
+		objects = append(objects, rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), i.Values.Namespace, name))
+	}
+	return objects
+}
+
+func (i Installer) identities(of []component.Object) []*unstructured.Unstructured {
+	objects := make([]*unstructured.Unstructured, 0, len(of))
+	for _, each := range of {
 		namespace := i.Values.Namespace
 		if each.Cluster {
 			namespace = ""
 		}
 		objects = append(objects, rollout.Identity(each.GroupVersionKind, namespace, each.Name))
-	}
-	for _, name := range row.AccessSecrets {
-		objects = append(objects, rollout.Identity(corev1.SchemeGroupVersion.WithKind("Secret"), i.Values.Namespace, name))
 	}
 	return objects
 }
@@ -243,10 +269,45 @@ func (i Installer) DeployDefinitions(ctx context.Context, row component.Componen
 	if err != nil {
 		return err
 	}
-	if err := i.Cluster.Deploy(ctx, wanted...); err != nil {
+	outdated, err := i.withoutNewer(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	if err := i.Cluster.Deploy(ctx, outdated...); err != nil {
 		return err
 	}
 	return i.Cluster.UntilHealthy(ctx, i.Limits.Definitions, wanted...)
+}
+
+// withoutNewer omits the definitions that the cluster has in a newer form, because objects of a user may depend on the newer form.
+func (i Installer) withoutNewer(ctx context.Context, definitions []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var outdated []*unstructured.Unstructured
+	for _, each := range definitions {
+		newer, err := i.newer(ctx, each)
+		if err != nil {
+			return nil, err
+		}
+		if newer == "" {
+			outdated = append(outdated, each)
+			continue
+		}
+		log.FromContext(ctx).Info("Left newer definition", "name", each.GetName(), "reason", newer)
+		i.DefinitionNewer(fmt.Errorf("%s: %s", each.GetName(), newer))
+	}
+	return outdated, nil
+}
+
+// newer returns why the cluster has a newer form of a definition, or "".
+func (i Installer) newer(ctx context.Context, definition *unstructured.Unstructured) (string, error) {
+	if !crds.HasRelease(definition) {
+		return "", nil
+	}
+	identity := rollout.Identity(definition.GroupVersionKind(), "", definition.GetName())
+	live, err := rollout.Find(ctx, i.Cluster.Client, "", identity.GetName(), identity)
+	if err != nil || live == nil {
+		return "", err
+	}
+	return crds.Newer(live, definition), nil
 }
 
 // DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:

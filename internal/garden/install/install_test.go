@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -139,6 +142,19 @@ func TestComponentThatIsNotWantedIsRemoved(t *testing.T) {
 	}
 }
 
+func TestSkippedComponentIsRemovedUnlessOthersNeedIt(t *testing.T) {
+	g := NewWithT(t)
+	user := component.Object{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Name: "user"}
+	needed := component.Component{Name: "fruit", Sets: row.Sets, Objects: row.Objects, Users: []component.Object{user}}
+	i, deleted := installer(t, ours(&resourcesv1alpha1.ManagedResource{}, "apple"), ours(&corev1.ConfigMap{}, "user"))
+	i.Values.SkipComponents = []string{"fruit"}
+	g.Expect(deploy(t, i, needed, install.Steps{})).To(Succeed())
+	g.Expect(*deleted).To(BeEmpty())
+	needed.Users[0].Name = "another"
+	g.Expect(deploy(t, i, needed, install.Steps{})).To(Succeed())
+	g.Expect(*deleted).To(Equal([]string{"apple"}))
+}
+
 func TestRemovalKeepsObjectsOfOthers(t *testing.T) {
 	g := NewWithT(t)
 	i, deleted := installer(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "basket"}},
@@ -255,6 +271,44 @@ func TestStepsAreThoseOfTheRows(t *testing.T) {
 }
 
 func TestRowsAndStepsOfBothPlanesMatch(t *testing.T) {
-	_, err := install.Installer{}.Tasks(components.All(), nil, (&garden.Platform{}).Steps(), (&virtual.ControlPlane{}).Steps())
+	plane := &virtual.ControlPlane{Clock: clock.RealClock{}}
+	_, err := install.Installer{}.Tasks(components.All(), nil, (&garden.Platform{}).Steps(), plane.Steps())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+func TestNewerDefinitionsOfUsersStay(t *testing.T) {
+	definition := func(release string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+			"metadata": map[string]any{
+				"name": "probes.monitoring.coreos.com", "annotations": map[string]any{"operator.prometheus.io/version": release},
+			},
+			"status": map[string]any{"conditions": []any{
+				map[string]any{"type": "NamesAccepted", "status": "True"}, map[string]any{"type": "Established", "status": "True"},
+			}},
+		}}
+	}
+	for live, want := range map[string]string{"0.92.0": "0.93.1", "0.94.0": "0.94.0"} {
+		t.Run(live, func(t *testing.T) {
+			g := NewWithT(t)
+			of, _ := installer(t, definition(live))
+			var newer []error
+			of.DefinitionNewer = func(cause error) { newer = append(newer, cause) }
+			of.Limits.Definitions = time.Minute
+			row := component.Component{Definitions: func() ([]*unstructured.Unstructured, error) {
+				ours := definition("0.93.1")
+				delete(ours.Object, "status")
+				return []*unstructured.Unstructured{ours}, nil
+			}}
+			g.Expect(of.DeployDefinitions(t.Context(), row)).To(Succeed())
+			found := definition("")
+			g.Expect(of.Cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(found), found)).To(Succeed())
+			g.Expect(found.GetAnnotations()).To(HaveKeyWithValue("operator.prometheus.io/version", want))
+			if live == want {
+				g.Expect(newer).To(ConsistOf(MatchError("probes.monitoring.coreos.com: it is of release 0.94.0")))
+			} else {
+				g.Expect(newer).To(BeEmpty())
+			}
+		})
+	}
 }

@@ -21,7 +21,7 @@ type Steps struct {
 	Deploy, Await, Destroy Work
 	// Objects returns the objects of a component if they depend on the cluster. The Installer deploys them.
 	Objects func(ctx context.Context) (component.Objects, error)
-	// SkipsDeploy and SkipsDestroy say why the task is not needed, in one sentence. Empty: it is needed.
+	// SkipsDeploy and SkipsDestroy say why the work is not needed, in one sentence. Empty: it is needed. Without Deploy, there is no Await.
 	SkipsDeploy, SkipsDestroy string
 }
 
@@ -43,10 +43,7 @@ func (i Installer) Tasks(rows []component.Component, nodes []components.Node, pl
 	for _, node := range nodes {
 		row, steps := node.Component, all[node.Component.Name]
 		task := flow.Task{Name: node.Name, DependsOn: node.DependsOn}
-		unwanted := ""
-		if row.Unless != nil {
-			unwanted = row.Unless(i.Values)
-		}
+		unwanted := row.Unwanted(i.Values)
 		removes := unwanted != "" && len(row.Sets)+len(row.Leftovers)+len(row.AccessSecrets) > 0
 		switch node.Step {
 		case components.Deploy:
@@ -55,7 +52,7 @@ func (i Installer) Tasks(rows []component.Component, nodes []components.Node, pl
 				task.Run, task.SkipReason = func(ctx context.Context) error { return i.remove(ctx, row) }, ""
 			}
 		case components.Await:
-			task.Run, task.SkipReason = steps.Await, unwanted
+			task.Run, task.SkipReason = steps.Await, cmp.Or(steps.SkipsDeploy, unwanted)
 		case components.Destroy:
 			task.Run, task.SkipReason = i.destroyWork(row, steps), steps.SkipsDestroy
 			if !removes {

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
@@ -45,6 +46,8 @@ type Operator struct {
 	BackupMetadataService bool
 	// DisableNginxIngress is the feature gate DisableNginxIngressInGarden.
 	DisableNginxIngress bool
+	// SkipComponents are the names of components that the operator does not deploy.
+	SkipComponents []string
 	// Images are the images of other projects' programs.
 	Images images.List
 	// ComponentImages are lists of images, by the names of components. Each list is for a component that deploys further images, and the
@@ -54,6 +57,8 @@ type Operator struct {
 	RuntimeKubernetes *version.Version
 	// Architecture is the architecture of the nodes of the runtime cluster.
 	Architecture string
+	// BackupEntry is the feature gate BackupEntryForGarden.
+	BackupEntry bool
 	// ETCDConfig configures etcd-druid and backups.
 	ETCDConfig config.ETCDConfig
 }
@@ -63,12 +68,20 @@ type Values struct {
 	Operator
 	// Kubernetes is the version of the virtual cluster.
 	Kubernetes *version.Version
+	// Region is the region of the runtime cluster, empty if the Garden does not name one.
+	Region string
 	// Zones are the availability zones of the runtime cluster.
 	Zones []string
 	// Domains are the domains of the virtual cluster. There is at least one.
 	Domains []string
+	// DNS are the providers and domains of the DNS records that the operator maintains. Nil: the user maintains them.
+	DNS *DNS
+	// Extensions are the extensions that the Garden activates in the runtime cluster.
+	Extensions []operatorv1alpha1.GardenExtension
 	// Networks are networks of the runtime cluster.
 	Networks Networks
+	// DualStack is true if the runtime cluster has both families of IP addresses.
+	DualStack bool
 	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods, sorted. WithFacts sets them,
 	// because they are not in the Garden.
 	APIServerPorts []int32
@@ -117,6 +130,8 @@ type Values struct {
 	EncryptedProvider operatorv1alpha1.EncryptionProviderType
 	// Phases are the phases of the rotations of credentials.
 	Phases rotation.Phases
+	// RotatedBefore are the credentials of which the status shows that an earlier rotation has completed.
+	RotatedBefore sets.Set[rotation.Credential]
 }
 
 // WithFacts returns the values with facts of the runtime cluster that are not in the Garden.
@@ -141,6 +156,14 @@ func (v Values) WithPhase(of rotation.Credential, phase operatorv1alpha1.Rotatio
 func (v Values) ExternalImage(name string) (string, error) {
 	cluster := images.Cluster{Runtime: v.RuntimeKubernetes, Target: v.Kubernetes, Architecture: v.Architecture}
 	return v.Images.Find(name, cluster)
+}
+
+// DNS are the providers and domains of the DNS records that the operator maintains.
+type DNS struct {
+	// Providers are the DNS providers.
+	Providers []operatorv1alpha1.DNSProvider
+	// Virtual and Ingress are the domains of the virtual cluster and of the ingress of the runtime cluster.
+	Virtual, Ingress []operatorv1alpha1.Domain
 }
 
 // Networks are networks of the runtime cluster.
@@ -169,7 +192,8 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	runtime, cluster := spec.RuntimeCluster, spec.VirtualCluster
 	v := Values{
 		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: verticalPodAutoscaler(garden),
-		GardenUID: garden.UID, GardenCreated: garden.CreationTimestamp.Time,
+		GardenUID: garden.UID, GardenCreated: garden.CreationTimestamp.Time, Region: ptr.Deref(runtime.Provider.Region, ""),
+		Extensions: spec.Extensions,
 	}
 	for _, domain := range cluster.DNS.Domains {
 		v.Domains = append(v.Domains, domain.Name)
@@ -177,7 +201,11 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if len(v.Domains) == 0 {
 		return Values{}, errors.New("spec.virtualCluster.dns.domains must have at least one domain")
 	}
+	if spec.DNS != nil {
+		v.DNS = &DNS{Providers: spec.DNS.Providers, Virtual: cluster.DNS.Domains, Ingress: runtime.Ingress.AllDomains()}
+	}
 	networking := runtime.Networking
+	v.DualStack = len(networking.IPFamilies) > 1
 	if v.Networks.Cluster, err = networks(slices.Concat(networking.Nodes, networking.Pods, networking.Services)); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.networking: %w", err)
 	}
@@ -200,7 +228,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
 		v.EncryptedProvider = c.EncryptionAtRest.Provider.Type
 	}
-	v.Phases = rotation.PhasesOf(garden)
+	v.Phases, v.RotatedBefore = rotation.PhasesOf(garden), rotation.Completed(garden)
 	return v, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
@@ -129,6 +130,10 @@ func TestSettingsOfAGarden(t *testing.T) {
 			VerticalPodAutoscaler: &operatorv1alpha1.VerticalPodAutoscaler{Enabled: ptr.To(true), FeatureGates: map[string]bool{"InPlace": true}},
 			TopologyAwareRouting:  &operatorv1alpha1.TopologyAwareRouting{Enabled: true},
 		}
+		g.Spec.DNS = &operatorv1alpha1.DNSManagement{Providers: []operatorv1alpha1.DNSProvider{{Name: "first", Type: "local"}}}
+		g.Spec.Extensions = []operatorv1alpha1.GardenExtension{{Type: "a"}}
+		g.Spec.RuntimeCluster.Provider.Region = ptr.To("here")
+		g.Spec.RuntimeCluster.Networking.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 		g.Spec.VirtualCluster.Networking.Services = operatorv1alpha1.CIDRList{"100.64.0.0/13"}
 		g.Spec.VirtualCluster.Kubernetes.KubeAPIServer = &operatorv1alpha1.KubeAPIServer{
 			SNI: &operatorv1alpha1.SNI{DomainPatterns: []string{"*.example.org"}},
@@ -139,8 +144,10 @@ func TestSettingsOfAGarden(t *testing.T) {
 			},
 			Rotation: &operatorv1alpha1.CredentialsRotation{
 				CertificateAuthorities: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPrepared},
-				ServiceAccountKey:      &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleted},
-				WorkloadIdentityKey:    &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleting},
+				ServiceAccountKey: &operatorv1alpha1.Rotation{
+					Phase: operatorv1alpha1.RotationCompleted, LastCompletionTime: &created,
+				},
+				WorkloadIdentityKey: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleting},
 				ETCDEncryptionKey: &operatorv1alpha1.ETCDEncryptionKeyRotation{
 					Rotation: operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPreparing},
 				},
@@ -161,10 +168,15 @@ func TestSettingsOfAGarden(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(v).To(Equal(values.Values{
 		Kubernetes: version.MustParseSemantic("1.33.1"), Domains: []string{"example.com"}, VerticalPodAutoscaler: true,
-		TopologyAwareRouting: true,
-		Autoscaling:          *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler,
-		LoadBalancers:        *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
-		HighAvailability:     true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
+		TopologyAwareRouting: true, Region: "here", DualStack: true, Extensions: from.Spec.Extensions,
+		RotatedBefore: sets.New(rotation.ServiceAccountKey),
+		DNS: &values.DNS{
+			Providers: from.Spec.DNS.Providers, Virtual: from.Spec.VirtualCluster.DNS.Domains,
+			Ingress: from.Spec.RuntimeCluster.Ingress.AllDomains(),
+		},
+		Autoscaling:      *from.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler,
+		LoadBalancers:    *from.Spec.RuntimeCluster.Settings.LoadBalancerServices,
+		HighAvailability: true, ETCDMain: *from.Spec.VirtualCluster.ETCD.Main, GardenUID: "uid", GardenCreated: created.Time,
 		Networks:        values.Networks{Cluster: v.Networks.Cluster, Blocked: v.Networks.Blocked},
 		ServiceNetworks: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/13")}, EncryptedResources: []string{"configmaps"},
 		EncryptedProvider: "aesgcm",

@@ -1,0 +1,53 @@
+package components_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func TestCredentialsHaveTheNamesOfTheirSecrets(t *testing.T) {
+	eachGarden(t, func(t *testing.T, garden *operatorv1alpha1.Garden, operator values.Operator) {
+		t.Helper()
+		g := NewWithT(t)
+		v, err := values.New(garden, operator)
+		g.Expect(err).NotTo(HaveOccurred())
+		names := map[string]int{}
+		for _, each := range components.Credentials() {
+			names[each.Name]++
+			if each.Request != nil {
+				g.Expect(each.Request(v).Config.LogicalName()).To(Equal(each.Name))
+			}
+		}
+		for name, times := range names {
+			g.Expect(times).To(Equal(1), name)
+		}
+	})
+}
+
+// A credential that is missing in one of these lists is generated late, stays, or is replaced although it was lost.
+func TestListsThatFollowFromCredentials(t *testing.T) {
+	g := NewWithT(t)
+	var early []string
+	for _, each := range components.Credentials() {
+		if each.Early {
+			g.Expect(each.Request).NotTo(BeNil(), each.Name)
+			early = append(early, each.Name)
+		}
+	}
+	g.Expect(early).To(ConsistOf("service-account-key", "kube-apiserver", "kube-aggregator", "kube-controller-manager-server",
+		"gardener-apiserver-workload-identity-signing-key", "gardener-apiserver", "gardener-admission-controller-cert"))
+	g.Expect(components.TemporarySecrets()).To(ConsistOf(
+		"vpa-admission-controller-server", "shoot-access-gardener-resource-manager-bootstrap", "rotation-probe-client", "rotation-probe-token",
+	))
+	var users []string
+	for _, each := range components.KeyUsers() {
+		users = append(users, each.Kind+" "+each.Name)
+	}
+	g.Expect(users).To(ConsistOf("Deployment virtual-garden-kube-apiserver", "Deployment virtual-garden-kube-controller-manager",
+		"Deployment gardener-apiserver", "ManagedResource gardener-apiserver-runtime"))
+}

@@ -35,20 +35,34 @@ type Authority struct {
 	Name string
 	// CommonName is the common name in its certificate. Empty: the certificate has none.
 	CommonName string
+	// Purpose is the use of the authority, and Users are the programs that trust it, for the documentation.
+	Purpose, Users string
 	// RenewsItself is true if the operator replaces the authority before it expires. Only a rotation replaces the other authorities.
 	RenewsItself bool
 }
 
 // Authorities are all certificate authorities, in the order in which they are generated.
 var Authorities = []Authority{
-	{Name: RuntimeAuthority, RenewsItself: true},
-	{Name: ETCDAuthority, CommonName: "etcd"},
-	{Name: ETCDPeerAuthority, CommonName: "etcd-peer"},
-	{Name: KubernetesAuthority, CommonName: "kubernetes"},
-	{Name: ClientAuthority, CommonName: "kubernetes-client"},
-	{Name: FrontProxyAuthority, CommonName: "front-proxy"},
-	{Name: GardenerAuthority, CommonName: "gardener"},
-	{Name: BasicAuthAuthority, CommonName: "istio-basic-auth-server", RenewsItself: true},
+	{Name: RuntimeAuthority, RenewsItself: true, Purpose: "signs certificates of webhooks in the runtime cluster", Users: "API servers"},
+	{Name: ETCDAuthority, CommonName: "etcd", Purpose: "signs certificates of etcds and of their clients", Users: "etcds, API servers"},
+	{Name: ETCDPeerAuthority, CommonName: "etcd-peer", Purpose: "signs certificates of members of etcds", Users: "etcds"},
+	{
+		Name: KubernetesAuthority, CommonName: "kubernetes", Purpose: "signs certificates of kube-apiserver and kube-controller-manager",
+		Users: "all clients of the virtual cluster",
+	},
+	{
+		Name: ClientAuthority, CommonName: "kubernetes-client", Purpose: "signs certificates of clients, and of gardenlets",
+		Users: "kube-apiserver, kube-controller-manager",
+	},
+	{
+		Name: FrontProxyAuthority, CommonName: "front-proxy", Purpose: "signs the certificate of `kube-aggregator`",
+		Users: "kube-apiserver, gardener-apiserver",
+	},
+	{Name: GardenerAuthority, CommonName: "gardener", Purpose: "signs certificates of programs of Gardener", Users: "kube-apiserver"},
+	{
+		Name: BasicAuthAuthority, CommonName: "istio-basic-auth-server", RenewsItself: true,
+		Purpose: "kept so that a Garden can be taken over", Users: "none yet",
+	},
 }
 
 // Lifetime of authorities that renew themselves, and how long their predecessors are trusted.
@@ -68,12 +82,10 @@ func (a Authority) Request(phases Phases) secrets.Request {
 }
 
 // RenewedAuthorities returns the logical names of the authorities that renew themselves.
-func RenewedAuthorities() []string { return authorityNames(true) }
-
-func authorityNames(renewsItself bool) []string {
+func RenewedAuthorities() []string {
 	var names []string
 	for _, each := range Authorities {
-		if each.RenewsItself == renewsItself {
+		if each.RenewsItself {
 			names = append(names, each.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
@@ -53,8 +54,9 @@ func TestKeysThatOutliveAGarden(t *testing.T) {
 		"kube-apiserver-etcd-encryption-key", "gardener-apiserver-etcd-encryption-key", "gardener-apiserver-workload-identity-signing-key",
 	}
 	g := NewWithT(t)
-	g.Expect(rotation.Kept()).To(Equal(kept))
-	irreplaceable := rotation.Irreplaceable(&state{ETCDEncryptionKey: &key{Rotation: *completing()}, ServiceAccountKey: started()})
+	g.Expect(components.RotatedSecrets().Kept()).To(Equal(kept))
+	status := &state{ETCDEncryptionKey: &key{Rotation: *completing()}, ServiceAccountKey: started()}
+	irreplaceable := components.RotatedSecrets().Irreplaceable(status)
 	g.Expect(irreplaceable).To(HaveLen(len(kept)))
 	g.Expect(irreplaceable).To(HaveKeyWithValue("gardener-apiserver-etcd-encryption-key", rotation.KeyStatus{
 		Generation: "status.credentials.rotation.etcdEncryptionKey of the Garden has a rotation that began at 2026-01-01T00:00:00Z",

@@ -22,6 +22,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -312,7 +313,7 @@ func (l *landscape) operate(operations rotation.Operations) {
 	r := &run{landscape: l, v: v}
 	var err error
 	r.inventory, err = secrets.NewInventory(secrets.Options{
-		Namespace: "garden", Identity: "operator", RotationTimes: rotation.Times(l.status),
+		Namespace: "garden", Identity: "operator", RotationTimes: components.RotatedSecrets().Times(l.status),
 	}, l.managed(), nil, l.now)
 	l.Expect(err).NotTo(HaveOccurred())
 
@@ -350,7 +351,7 @@ func (l *landscape) noteCompleted(current ...*corev1.Secret) {
 			continue
 		}
 		for _, each := range l.backups {
-			earlier, err := secrets.PrecedesRotation(&each, rotation.Times(l.status)[name])
+			earlier, err := secrets.PrecedesRotation(&each, components.RotatedSecrets().Times(l.status)[name])
 			l.Expect(err).NotTo(HaveOccurred())
 			if id := l.idOf(&each); each.Labels[secrets.LabelName] == name && earlier && l.completed[id] == 0 {
 				l.completed[id] = len(l.statuses)
@@ -479,7 +480,7 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 }
 
 func (r *run) evidence(name, current string) secrets.Evidence {
-	known := rotation.Irreplaceable(r.status)[name]
+	known := components.RotatedSecrets().Irreplaceable(r.status)[name]
 	e := secrets.Evidence{
 		Preparing: known.Preparing, Generation: known.Generation, Confirmed: slices.Contains(r.confirmed, current),
 	}
@@ -665,7 +666,7 @@ func (r *run) cleanUp() bool {
 		}
 		delete(r.landscape.secrets, each.Name)
 	}
-	for name, began := range rotation.CompletingTimes(r.status) {
+	for name, began := range components.RotatedSecrets().CompletingTimes(r.status) {
 		for _, each := range r.managed() {
 			precedes, err := secrets.PrecedesRotation(&each, began)
 			r.Expect(err).NotTo(HaveOccurred())

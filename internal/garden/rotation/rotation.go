@@ -1,7 +1,8 @@
 // Package rotation computes the state of the rotations of a Garden's credentials: the steps that an operation of the user starts, the
 // steps that a successful reconciliation completes, and which Secrets the manager of secrets must renew.
 //
-// Everything about a credential is in one row of rows, and everything about a certificate authority in one row of Authorities.
+// Everything about a credential that users rotate is in one row of rows, and everything about a certificate authority in one row of
+// Authorities. The Secrets that the rotations renew are in the rows of the components.
 //
 // It is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
 package rotation
@@ -29,8 +30,10 @@ type Facts struct {
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
 	WantedProvider, CurrentProvider operatorv1alpha1.EncryptionProviderType
-	// SeedProblem says why a rotation in which Seeds take part must not start. Empty: it may start.
-	SeedProblem string
+	// StartProblem says why no rotation must start, and SeedProblem why a rotation in which Seeds take part must not start. Empty: it may.
+	StartProblem, SeedProblem string
+	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
+	ClientProblem string
 	// ClockProblem is a sentence that says why no rotation may begin or advance now: its times would be wrong. Empty: rotations may.
 	ClockProblem string
 	// Now is the time at which the rotation begins or advances.
@@ -44,8 +47,9 @@ type Facts struct {
 // here, because without the webhook a second start would drop credentials that are still in use. That also makes it harmless to handle an
 // operation twice.
 //
-// An operation that would start a rotation in which Seeds take part has no effect at all if Facts have a SeedProblem. The operator deploys
-// no observability components, so there are no credentials of them to rotate.
+// An operation that would start a rotation has no effect at all if Facts have a StartProblem. The same holds for a rotation in which Seeds
+// take part if Facts have a SeedProblem. An operation that would complete the rotation of the certificate authorities has no effect if
+// Facts have a ClientProblem.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
@@ -57,18 +61,19 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 		}
 		return current.DeepCopy(), refused
 	}
-	if f.SeedProblem != "" {
-		early := StartsForSeeds(current, f.Operations)
-		for _, each := range sets.List(early) {
-			refused = append(refused, refusal(each, f.SeedProblem))
+	all, ofSeeds := Starts(current, f.Operations)
+	refuse := func(forbidden Operations, problem string) {
+		if problem == "" {
+			return
 		}
-		f.Operations = f.Operations.Difference(early)
-	}
-	for i := range rows {
-		if rows[i].refusal != "" && f.Operations.Has(rows[i].start) {
-			refused = append(refused, refusal(rows[i].start, rows[i].refusal))
+		for _, each := range sets.List(forbidden.Intersection(f.Operations)) {
+			refused = append(refused, refusal(each, problem))
 		}
+		f.Operations = f.Operations.Difference(forbidden)
 	}
+	refuse(all, f.StartProblem)
+	refuse(ofSeeds, f.SeedProblem)
+	refuse(CompletesAuthorities(current, f.Operations), f.ClientProblem)
 	for i := range rows {
 		r := &rows[i]
 		if r.field == nil {
@@ -86,6 +91,7 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 	if reason := beginEncryption(next, f); reason != "" {
 		refused = append(refused, reason)
 	}
+	beginObservability(next, f)
 	if *next == (operatorv1alpha1.CredentialsRotation{}) {
 		return nil, refused
 	}
@@ -97,17 +103,32 @@ func refusal(operation operatorv1alpha1.Operation, reason string) string {
 	return fmt.Sprintf("The operation %s is refused: %s.", operation, reason)
 }
 
-// StartsForSeeds returns the operations that would start a rotation in which Seeds take part. An operation that was already handled in an
-// earlier attempt is not among them.
-func StartsForSeeds(current *operatorv1alpha1.CredentialsRotation, operations Operations) Operations {
-	found := Operations{}
+// Starts returns the operations that would start a rotation, and those of them that would start a rotation in which Seeds take part. It
+// leaves out an operation that was already handled in an earlier attempt.
+func Starts(current *operatorv1alpha1.CredentialsRotation, operations Operations) (all, ofSeeds Operations) {
+	all, ofSeeds = Operations{}, Operations{}
 	for i := range rows {
-		rotation := ptr.Deref(rows[i].in(current), operatorv1alpha1.Rotation{})
-		if rows[i].needsSeeds && starts(rotation.Phase) {
-			found = found.Union(operations.Intersection(sets.New(rows[i].start, operatorv1alpha1.OperationRotateCredentialsStart)))
+		r := &rows[i]
+		if !starts(ptr.Deref(r.in(current), operatorv1alpha1.Rotation{}).Phase) {
+			continue
+		}
+		found := operations.Intersection(sets.New(r.start, r.whole, operatorv1alpha1.OperationRotateCredentialsStart))
+		all = all.Union(found)
+		if r.needsSeeds {
+			ofSeeds = ofSeeds.Union(found)
 		}
 	}
-	return found
+	return all, ofSeeds
+}
+
+// CompletesAuthorities returns the operations that would complete the rotation of the certificate authorities: from then on, clients that
+// trust only the former authorities are cut off. An operation that was already handled in an earlier attempt is not among them.
+func CompletesAuthorities(current *operatorv1alpha1.CredentialsRotation, operations Operations) Operations {
+	r := rowOf(CertificateAuthorities)
+	if ptr.Deref(r.in(current), operatorv1alpha1.Rotation{}).Phase != operatorv1alpha1.RotationPrepared {
+		return Operations{}
+	}
+	return operations.Intersection(sets.New(r.complete, operatorv1alpha1.OperationRotateCredentialsComplete))
 }
 
 // starts reports whether a rotation in a phase can start.
@@ -173,6 +194,25 @@ func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refus
 	return refusal
 }
 
+// beginObservability records the start of a rotation of the passwords for observability, unless one is going on.
+func beginObservability(next *operatorv1alpha1.CredentialsRotation, f Facts) {
+	if rowOf(Observability).step(f.Operations) != Start || isGoingOn(next.Observability) {
+		return
+	}
+	rotation := ptr.Deref(next.Observability, operatorv1alpha1.ObservabilityRotation{})
+	rotation.LastInitiationTime = &f.Now
+	if rotation.LastCompletionTime != nil && !rotation.LastCompletionTime.Before(&f.Now) {
+		rotation.LastCompletionTime = nil // the status has whole seconds
+	}
+	next.Observability = &rotation
+}
+
+// isGoingOn reports whether a rotation of the passwords for observability was started, and has not completed.
+func isGoingOn(r *operatorv1alpha1.ObservabilityRotation) bool {
+	return r != nil && r.LastInitiationTime != nil &&
+		(r.LastCompletionTime == nil || r.LastCompletionTime.Before(r.LastInitiationTime))
+}
+
 // encryptionStep returns the step that operations ask for, and whether a rotation that starts completes by itself.
 func (r *row) encryptionStep(f Facts) (step Step, completesItself bool) {
 	switch o := f.Operations; {
@@ -199,6 +239,9 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 		if rotation := rows[i].in(next); rotation != nil {
 			finish(rotation, now)
 		}
+	}
+	if isGoingOn(next.Observability) {
+		next.Observability.LastCompletionTime = &now
 	}
 	if key := next.ETCDEncryptionKey; key != nil {
 		again = key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)

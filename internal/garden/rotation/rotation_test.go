@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
@@ -68,6 +69,8 @@ type (
 	state = operatorv1alpha1.CredentialsRotation
 	two   = operatorv1alpha1.Rotation
 	key   = operatorv1alpha1.ETCDEncryptionKeyRotation
+
+	observability = operatorv1alpha1.ObservabilityRotation
 )
 
 func started() *two { return &two{Phase: "Preparing", LastInitiationTime: &now} }
@@ -129,12 +132,18 @@ func TestOperationsBeginRotations(t *testing.T) {
 			annotation: "rotate-ca-complete",
 			refused:    []string{"The rotation of the certificate authorities does not complete, because there is none."},
 		},
-		"the passwords of an unused server": {
-			current:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastCompletionTime: &earlier}},
+		"the passwords for observability": {
+			current:    &state{Observability: &observability{LastInitiationTime: &earlier, LastCompletionTime: &earlier}},
 			annotation: "rotate-observability-credentials",
-			want:       &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastCompletionTime: &earlier}},
-			refused: []string{"The operation rotate-observability-credentials is refused: the operator deploys no observability components, " +
-				"so they have no credentials."},
+			want:       &state{Observability: &observability{LastInitiationTime: &now, LastCompletionTime: &earlier}},
+		},
+		"the passwords for observability in the second of their last completion": {
+			current:    &state{Observability: &observability{LastInitiationTime: &earlier, LastCompletionTime: &now}},
+			annotation: "rotate-observability-credentials", want: &state{Observability: &observability{LastInitiationTime: &now}},
+		},
+		"a start of the passwords for observability that is handled twice": {
+			current:    &state{Observability: &observability{LastInitiationTime: &earlier}},
+			annotation: "rotate-observability-credentials", want: &state{Observability: &observability{LastInitiationTime: &earlier}},
 		},
 		"starts of rotations in which Seeds take part": {
 			annotation: "rotate-ca-start;rotate-serviceaccount-key-start;rotate-workload-identity-key-start;rotate-etcd-encryption-key",
@@ -145,6 +154,20 @@ func TestOperationsBeginRotations(t *testing.T) {
 				"The operation rotate-serviceaccount-key-start is refused: there are Seeds.",
 				"The operation rotate-workload-identity-key-start is refused: there are Seeds.",
 			},
+		},
+		"starts while the control plane is not healthy": {
+			current:    &state{CertificateAuthorities: prepared(), WorkloadIdentityKey: started()},
+			annotation: "rotate-ca-complete;rotate-etcd-encryption-key;rotate-observability-credentials;rotate-workload-identity-key-start",
+			facts:      rotation.Facts{StartProblem: "an etcd is not ready", SeedProblem: "there are Seeds"},
+			want:       &state{CertificateAuthorities: completing(), WorkloadIdentityKey: started()},
+			refused: []string{
+				"The operation rotate-etcd-encryption-key is refused: an etcd is not ready.",
+				"The operation rotate-observability-credentials is refused: an etcd is not ready.",
+			},
+		},
+		"a start that is refused for two reasons": {
+			annotation: "rotate-ca-start", facts: rotation.Facts{StartProblem: "an etcd is not ready", SeedProblem: "there are Seeds"},
+			refused: []string{"The operation rotate-ca-start is refused: an etcd is not ready."},
 		},
 		"a start of all credentials while there are Seeds": {
 			current:    &state{CertificateAuthorities: started()},
@@ -162,11 +185,29 @@ func TestOperationsBeginRotations(t *testing.T) {
 			annotation: "rotate-ca-complete", facts: rotation.Facts{SeedProblem: "there are Seeds"},
 			want: &state{CertificateAuthorities: completing()},
 		},
+		"a completion while clients know only the former authorities": {
+			current:    &state{CertificateAuthorities: prepared(), ServiceAccountKey: prepared()},
+			annotation: "rotate-ca-complete;rotate-serviceaccount-key-complete", facts: rotation.Facts{ClientProblem: "a Pod does not know"},
+			want:    &state{CertificateAuthorities: prepared(), ServiceAccountKey: completing()},
+			refused: []string{"The operation rotate-ca-complete is refused: a Pod does not know."},
+		},
+		"a completion of all credentials while clients know only the former authorities": {
+			current:    &state{CertificateAuthorities: prepared(), ServiceAccountKey: prepared()},
+			annotation: "rotate-credentials-complete", facts: rotation.Facts{ClientProblem: "a Pod does not know"},
+			want:    &state{CertificateAuthorities: prepared(), ServiceAccountKey: prepared()},
+			refused: []string{"The operation rotate-credentials-complete is refused: a Pod does not know."},
+		},
+		"a completion that is handled twice although clients know only the former authorities": {
+			current:    &state{CertificateAuthorities: completing()},
+			annotation: "rotate-ca-complete", facts: rotation.Facts{ClientProblem: "a Pod does not know"},
+			want: &state{CertificateAuthorities: completing()},
+		},
 		"all credentials": {
 			annotation: "rotate-credentials-start;rotate-ca-start",
 			want: &state{
 				CertificateAuthorities: started(), ServiceAccountKey: started(), WorkloadIdentityKey: started(),
 				ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(false)},
+				Observability:     &observability{LastInitiationTime: &now},
 			},
 		},
 		"all credentials of a virtual cluster of 1.34": {
@@ -174,6 +215,7 @@ func TestOperationsBeginRotations(t *testing.T) {
 			want: &state{
 				CertificateAuthorities: started(), ServiceAccountKey: started(), WorkloadIdentityKey: started(),
 				ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(true)},
+				Observability:     &observability{LastInitiationTime: &now},
 			},
 		},
 		"completion of all": {
@@ -271,9 +313,13 @@ func TestSuccessAdvancesRotations(t *testing.T) {
 			current: &state{ETCDEncryptionKey: &key{Rotation: *completing(), AutoCompleteAfterPrepared: ptr.To(true)}},
 			want:    &state{ETCDEncryptionKey: &key{Rotation: two{Phase: "Completed", LastInitiationTime: &earlier, LastCompletionTime: &later}}},
 		},
-		"passwords of observability stay as they are": {
-			current: &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &earlier}},
-			want:    &state{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now, LastCompletionTime: &earlier}},
+		"the rotation of passwords for observability completes": {
+			current: &state{Observability: &observability{LastInitiationTime: &earlier}},
+			want:    &state{Observability: &observability{LastInitiationTime: &earlier, LastCompletionTime: &later}},
+		},
+		"a completed rotation of passwords for observability keeps its times": {
+			current: &state{Observability: &observability{LastInitiationTime: &earlier, LastCompletionTime: &earlier}},
+			want:    &state{Observability: &observability{LastInitiationTime: &earlier, LastCompletionTime: &earlier}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -287,18 +333,19 @@ func TestSuccessAdvancesRotations(t *testing.T) {
 
 func TestTimesNameTheSecretsOfEachRotation(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(rotation.Times(nil)).To(BeEmpty())
+	g.Expect(components.RotatedSecrets().Times(nil)).To(BeEmpty())
 	began := &state{CertificateAuthorities: prepared(), ServiceAccountKey: &two{Phase: "Preparing"}}
-	g.Expect(rotation.Times(began)).To(Equal(map[string]time.Time{
+	g.Expect(components.RotatedSecrets().Times(began)).To(Equal(map[string]time.Time{
 		"ca-etcd": earlier.Time, "ca-etcd-peer": earlier.Time, "ca": earlier.Time, "ca-client": earlier.Time, "ca-front-proxy": earlier.Time,
-		"ca-gardener": earlier.Time, "kube-apiserver-static-token": earlier.Time,
+		"ca-gardener": earlier.Time, "kube-apiserver-static-token": earlier.Time, "rotation-probe-client": earlier.Time,
 	}))
-	g.Expect(rotation.Times(&state{
+	g.Expect(components.RotatedSecrets().Times(&state{
 		ServiceAccountKey: started(), WorkloadIdentityKey: started(), ETCDEncryptionKey: &key{Rotation: *started()},
 		Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &now},
 	})).To(Equal(map[string]time.Time{
-		"service-account-key": now.Time, "gardener-apiserver-workload-identity-signing-key": now.Time,
-		"kube-apiserver-etcd-encryption-key": now.Time, "gardener-apiserver-etcd-encryption-key": now.Time,
+		"service-account-key": now.Time, "rotation-probe-token": now.Time,
+		"gardener-apiserver-workload-identity-signing-key": now.Time,
+		"kube-apiserver-etcd-encryption-key":               now.Time, "gardener-apiserver-etcd-encryption-key": now.Time,
 		"observability-ingress": now.Time, "global-observability-ingress": now.Time,
 	}))
 }
@@ -311,16 +358,16 @@ func TestCredentialsFromBeforeARotationAreForgottenFromItsCompletionOn(t *testin
 		operatorv1alpha1.RotationCompleting: true, operatorv1alpha1.RotationCompleted: true,
 	} {
 		g.Expect(rotation.ForgetsOld(phase)).To(Equal(forgets), string(phase))
-		times := rotation.CompletingTimes(&operatorv1alpha1.CredentialsRotation{
+		times := components.RotatedSecrets().CompletingTimes(&operatorv1alpha1.CredentialsRotation{
 			ServiceAccountKey: &operatorv1alpha1.Rotation{Phase: phase, LastInitiationTime: &began},
 		})
 		if phase == operatorv1alpha1.RotationCompleting {
-			g.Expect(times).To(Equal(map[string]time.Time{"service-account-key": began.Time}))
+			g.Expect(times).To(Equal(map[string]time.Time{"service-account-key": began.Time, "rotation-probe-token": began.Time}))
 		} else {
 			g.Expect(times).To(BeEmpty(), string(phase))
 		}
 	}
-	g.Expect(rotation.CompletingTimes(nil)).To(BeEmpty())
+	g.Expect(components.RotatedSecrets().CompletingTimes(nil)).To(BeEmpty())
 }
 
 func TestRotationThatIsBeingPreparedForTheFirstTimeSaysNothingOfAnOldKey(t *testing.T) {
@@ -328,7 +375,8 @@ func TestRotationThatIsBeingPreparedForTheFirstTimeSaysNothingOfAnOldKey(t *test
 	const prefix = "status.credentials.rotation."
 	again := started()
 	again.LastCompletionTime = &earlier
-	known := rotation.Irreplaceable(&state{ServiceAccountKey: started(), WorkloadIdentityKey: again, CertificateAuthorities: prepared()})
+	status := &state{ServiceAccountKey: started(), WorkloadIdentityKey: again, CertificateAuthorities: prepared()}
+	known := components.RotatedSecrets().Irreplaceable(status)
 	g.Expect(known["service-account-key"]).To(Equal(rotation.KeyStatus{Preparing: true}))
 	g.Expect(known["gardener-apiserver-workload-identity-signing-key"]).To(Equal(rotation.KeyStatus{
 		Preparing: true, Generation: prefix + "workloadIdentityKey of the Garden has a rotation that began at 2026-02-02T00:00:00Z",

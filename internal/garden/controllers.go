@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -22,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/eviction"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
@@ -34,16 +36,35 @@ import (
 // addControllers adds the controllers. Only the replica that holds the lease runs them.
 func addControllers(p *parts) error {
 	mgr := p.clusters.Source
-	connection := newConnection(p)
-	main, err := newLifecycle(p, connection)
+	skipped, err := skippedComponents(p.cfg)
 	if err != nil {
+		return err
+	}
+	if len(skipped) > 0 {
+		mgr.GetLogger().Info("Skipping components as configured", "components", skipped)
+	}
+	connection := newConnection(p)
+	// This client reads and writes live. It has a mapper of its own, which finds kinds as soon as their definitions are deployed.
+	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme()})
+	if err != nil {
+		return fmt.Errorf("create client for Gardens: %w", err)
+	}
+	programs, err := programsOfOthers(p)
+	if err != nil {
+		return err
+	}
+	main, err := newLifecycle(p, live, connection, programs)
+	if err != nil {
+		return err
+	}
+	if err := addExtensions(p, live, connection, programs); err != nil {
 		return err
 	}
 	for _, each := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
 		main,
 		&care.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetCache(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
-			Namespace: deployable.GardenNamespace, Virtual: func(ctx context.Context) (rest.Interface, error) {
+			Namespace: deployable.GardenNamespace, SkipComponents: skipped, Virtual: func(ctx context.Context) (rest.Interface, error) {
 				clients, err := connection.Clients(ctx)
 				if err != nil {
 					return nil, err
@@ -59,6 +80,15 @@ func addControllers(p *parts) error {
 		}
 	}
 	return nil
+}
+
+// skippedComponents returns the components that the operator skips. Package config cannot check their names: it does not know the rows.
+func skippedComponents(cfg *config.OperatorConfiguration) ([]string, error) {
+	names := cfg.Espalier.Garden.SkipComponents
+	if errs := components.ValidateSkipped(names, field.NewPath("espalier", "garden", "skipComponents")); len(errs) > 0 {
+		return nil, fmt.Errorf("check configuration: %w", errs.ToAggregate())
+	}
+	return names, nil
 }
 
 // newConnection returns the connection to the virtual cluster, with the limits of the configuration.
@@ -79,13 +109,10 @@ func newConnection(p *parts) *virtual.Connection {
 	}
 }
 
-func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconciler, error) {
+func newLifecycle(
+	p *parts, live client.WithWatch, connection *virtual.Connection, programs values.Operator,
+) (*lifecycle.Reconciler, error) {
 	mgr := p.clusters.Source
-	// This client reads and writes live. It has a mapper of its own, which finds kinds as soon as their definitions are deployed.
-	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme()})
-	if err != nil {
-		return nil, fmt.Errorf("create client for Gardens: %w", err)
-	}
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("read name of host: %w", err)
@@ -98,18 +125,16 @@ func newLifecycle(p *parts, connection *virtual.Connection) (*lifecycle.Reconcil
 	if err != nil {
 		return nil, fmt.Errorf("create client for logs: %w", err)
 	}
-	programs, err := programsOfOthers(p)
-	if err != nil {
-		return nil, err
-	}
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // it names the process, and is no secret
+	metrics := lifecycle.NewMetrics(p.registry, mgr.GetClient())
 	return &lifecycle.Reconciler{
-		Client: live, Connection: connection, Logs: logsOf(typed), Clock: p.clusters.Clock,
+		Client: metrics.Counting(live), Connection: connection, Logs: logsOf(typed), Clock: p.clusters.Clock,
 		ServerTime: serverTime(mgr.GetConfig(), mgr.GetHTTPClient()),
 		Identity:   identity.New(hostname, identity.GardenerVersion, cgroup, random),
 		Operator:   operatorValues(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
 		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
-		Expiry: lifecycle.NewExpiry(p.registry),
+		Expiry: lifecycle.NewExpiry(p.registry), Issued: lifecycle.NewIssued(p.registry), Schedule: schedule(p.cfg.Espalier.Garden.Rotation),
+		Metrics: metrics,
 	}, nil
 }
 
@@ -169,7 +194,9 @@ func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values
 	o.DefaultSeccompProfile = cfg.Enabled(config.GateDefaultSeccompProfile)
 	o.ProjectController = cfg.Espalier.Garden.ProjectController
 	o.BackupMetadataService = cfg.Espalier.Garden.BackupMetadataService
+	o.SkipComponents = cfg.Espalier.Garden.SkipComponents
 	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
+	o.BackupEntry = cfg.Enabled(config.GateBackupEntryForGarden)
 	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig
 	if t := cfg.NodeToleration; t != nil {
 		o.NotReadySeconds, o.UnreachableSeconds = t.DefaultNotReadyTolerationSeconds, t.DefaultUnreachableTolerationSeconds

@@ -286,7 +286,8 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 	o.Expect(err).NotTo(HaveOccurred())
 	t.Logf("with %d Secrets: webhooks served after %s, %d requests until reconciled, resident memory %d MiB (maximum %d; without them %d)",
 		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside.Resident>>20, beside.Peak>>20, alone.Resident>>20)
-	o.Expect(beside.Resident).To(BeNumerically("<=", 90<<20))
+	// About 50 MiB of it are pages of the binary, which the library for charts has made 20 MiB larger. Child processes share these pages.
+	o.Expect(beside.Resident).To(BeNumerically("<=", 130<<20))
 	o.Expect(beside.Resident-alone.Resident).To(BeNumerically("<=", 30<<20), "more than without them")
 
 	for _, kind := range []client.Object{&corev1.Secret{}, &resourcesv1alpha1.ManagedResource{}} {

@@ -40,3 +40,16 @@ func TestBackupMetadataServiceOfTheConfigurationOpensItForTheMainEtcd(t *testing
 		})
 	}
 }
+
+func TestOperatorDoesNotStartIfItWouldSkipAnUnknownComponent(t *testing.T) {
+	g := NewWithT(t)
+	cfg := &config.OperatorConfiguration{}
+	cfg.Espalier.Garden.SkipComponents = []string{"vali", "etcd-druid"}
+	_, err := skippedComponents(cfg)
+	g.Expect(err).To(MatchError(ContainSubstring(`espalier.garden.skipComponents[1]: Unsupported value: "etcd-druid": supported values: "`)))
+	cfg.Espalier.Garden.SkipComponents = []string{"vali"}
+	g.Expect(skippedComponents(cfg)).To(Equal([]string{"vali"}))
+	cfg.Default()
+	cfg.Controllers.NetworkPolicy.ConcurrentSyncs = new(int)
+	g.Expect(operatorValues(cfg, values.Operator{}).SkipComponents).To(Equal([]string{"vali"}))
+}

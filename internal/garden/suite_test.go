@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -131,7 +132,7 @@ func (o *operator) add(
 	return garden.AddWebhooks(lifetime, clusters, cfg, registry)
 }
 
-// shipped returns the configuration that is shipped.
+// shipped returns the configuration that is shipped, without observability components, which take time.
 func shipped(t *testing.T) *config.OperatorConfiguration {
 	t.Helper()
 	g := NewWithT(t)
@@ -141,6 +142,7 @@ func shipped(t *testing.T) *config.OperatorConfiguration {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(warned).To(BeEmpty())
 	g.Expect(cfg.Validate()).To(BeEmpty())
+	cfg.Espalier.Garden.SkipComponents = components.Skippable()
 	return cfg
 }
 

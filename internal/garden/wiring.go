@@ -30,6 +30,9 @@ type parts struct {
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=gardener-operator-leader-election,verbs=get;update,namespace=garden,roleName=espalier-garden-operator-lease
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch,namespace=garden,roleName=espalier-garden-operator-lease
 
+// remedy is the command that makes the kinds of the operator known.
+const remedy = "kubectl apply -f deploy/garden-operator/crds"
+
 // Needs returns the requirements of the controllers and webhooks for their connection.
 func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 	scheme, err := lifecycle.Scheme()
@@ -41,10 +44,11 @@ func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 		SourceCache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), ByObject: care.Cache(deployable.GardenNamespace),
 		},
-		// Nothing works without the kind Garden.
+		// Nothing works without these kinds.
 		SourceAccess: []process.Requirement{{
-			Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"},
-			Remedy: "kubectl apply -f deploy/garden-operator/crds",
+			Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"), Verbs: []string{"get", "list", "watch", "patch"}, Remedy: remedy,
+		}, {
+			Kind: operatorv1alpha1.SchemeGroupVersion.WithKind("Extension"), Verbs: []string{"list", "watch", "patch"}, Remedy: remedy,
 		}},
 		// Every replica serves webhooks, so the server starts with or without a lease.
 		WebhookServer: server(cfg),

@@ -64,6 +64,7 @@ type facts struct {
 	deploymentsErr      error
 	etcds               []etcd // of the control plane
 	etcdsErr            error
+	backupErr           error
 }
 
 // check returns the verdict about each condition.
@@ -79,10 +80,49 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 			checkEtcds(f), checkDeployments(f), checkBackup(f), checkManagedResources(f, operatorv1alpha1.VirtualComponentsHealthy),
 		),
 		operatorv1alpha1.ObservabilityComponentsHealthy: firstFailure(
-			verdict{healthy: true, reason: reasonObservabilityRunning, message: "All observability components are healthy."},
+			observabilityRunning(f),
 			checkManagedResources(f, operatorv1alpha1.ObservabilityComponentsHealthy),
 		),
 	}
+}
+
+// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, or
+// that this release does not deploy. No configuration adds the latter, so that they do not make the condition False.
+func observabilityRunning(f facts) verdict {
+	var skipped, absent, stay []string
+	var runs bool
+	for _, row := range components.All() {
+		exists := slices.ContainsFunc(row.Sets, func(set component.Set) bool { return f.exists(f.key(set)) })
+		unwanted := row.Unwanted(f.values) != ""
+		switch {
+		case row.Condition != operatorv1alpha1.ObservabilityComponentsHealthy:
+			continue
+		case unwanted && exists && len(row.Users) > 0:
+			runs, skipped = true, append(skipped, row.Name)
+			stay = append(stay, fmt.Sprintf(" %s stays while %s %s exists.", row.Name, row.Users[0].Kind, row.Users[0].Name))
+		case unwanted:
+			skipped = append(skipped, row.Name)
+		case row.Deploy.Name == "" && !exists:
+			absent = append(absent, row.Name)
+		default:
+			runs = true
+		}
+	}
+	slices.Sort(skipped)
+	v := verdict{healthy: true, reason: reasonObservabilityRunning, message: "All observability components are healthy."}
+	switch {
+	case !runs:
+		v.reason, v.message = reasonObservabilitySkipped, "No observability components are deployed."
+	case len(skipped)+len(absent) > 0:
+		v.message = "All other observability components are healthy."
+	}
+	if len(skipped) > 0 {
+		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "." + strings.Join(stay, "")
+	}
+	if len(absent) > 0 {
+		v.message += " This release of the operator does not deploy: " + strings.Join(absent, ", ") + "."
+	}
+	return v
 }
 
 // firstFailure returns the first verdict that is not healthy, or success.
@@ -170,6 +210,9 @@ func checkEtcds(f facts) verdict {
 }
 
 func checkBackup(f facts) verdict {
+	if f.backupErr != nil {
+		return verdict{err: f.backupErr}
+	}
 	if f.backup != "" {
 		return unhealthy(reasonBackupIncomplete, f.backup)
 	}
@@ -183,7 +226,7 @@ func without(wanted, names []string) []string {
 
 // wanted returns the rows of the components that the Garden wants.
 func wanted(f facts) []component.Component {
-	return slices.DeleteFunc(components.All(), func(row component.Component) bool { return row.Unless != nil && row.Unless(f.values) != "" })
+	return slices.DeleteFunc(components.All(), func(row component.Component) bool { return row.Unwanted(f.values) != "" })
 }
 
 // required returns the sorted names of objects that the components of the Garden must have.
@@ -197,11 +240,12 @@ func required(f facts, names func(component.Component) []string) []string {
 	return all
 }
 
-// requiredSets returns the ManagedResources that must exist for a condition: those in the namespace of the Garden first, sorted by name.
+// requiredSets returns the ManagedResources that must exist for a condition: first the ManagedResources in the namespace of the Garden,
+// sorted by name. They belong to components that the operator deploys.
 func requiredSets(f facts, condition corev1beta1.ConditionType) []types.NamespacedName {
 	var sets []component.Set
 	for _, row := range wanted(f) {
-		if row.Condition == condition {
+		if row.Condition == condition && row.Deploy.Name != "" {
 			sets = append(sets, slices.DeleteFunc(slices.Clone(row.Sets), func(set component.Set) bool { return set.Optional })...)
 		}
 	}
@@ -218,6 +262,13 @@ func requiredSets(f facts, condition corev1beta1.ConditionType) []types.Namespac
 // key returns the namespace and name of a ManagedResource of a component.
 func (f facts) key(set component.Set) types.NamespacedName {
 	return types.NamespacedName{Namespace: cmp.Or(set.Namespace, f.namespace), Name: set.Name}
+}
+
+// exists reports whether a ManagedResource exists.
+func (f facts) exists(key types.NamespacedName) bool {
+	return slices.ContainsFunc(f.managedResources, func(mr resourcesv1alpha1.ManagedResource) bool {
+		return mr.Namespace == key.Namespace && mr.Name == key.Name
+	})
 }
 
 // conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label decides, or else the component
@@ -262,9 +313,7 @@ func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict
 		}
 	}
 	for _, key := range requiredSets(f, condition) {
-		if !slices.ContainsFunc(sorted, func(mr resourcesv1alpha1.ManagedResource) bool {
-			return mr.Namespace == key.Namespace && mr.Name == key.Name
-		}) {
+		if !f.exists(key) {
 			resource := schema.GroupResource{Group: resourcesv1alpha1.GroupName, Resource: "managedresources"}
 			return unhealthy(reasonResourceNotFound, apierrors.NewNotFound(resource, key.Name).Error())
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 )
 
 const (
@@ -34,11 +36,15 @@ var names = map[string][]string{
 		"garden-system-virtual", "gardener-admission-controller-runtime", "gardener-admission-controller-virtual", "gardener-apiserver-runtime",
 		"gardener-apiserver-virtual", "gardener-controller-manager-runtime", "gardener-controller-manager-virtual", "gardener-scheduler-runtime",
 		"gardener-scheduler-virtual", "shoot-core-gardener-resource-manager", "shoot-core-gardeneraccess", "shoot-core-kube-controller-manager",
-		"fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden", "gardener-metrics-exporter-runtime",
-		"gardener-metrics-exporter-virtual", "kube-state-metrics-runtime", "plutono", "vali",
+		"global-monitoring-virtual", "fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden",
+		"gardener-metrics-exporter-runtime", "gardener-metrics-exporter-virtual", "plutono", "vali",
+		"prometheus-operator", "kube-state-metrics-runtime",
 	},
 	"istio-system": {"virtual-garden-istio", "istio-system"},
 }
+
+// observabilityFrom is the position in names of the first ManagedResource of an observability component.
+var observabilityFrom = slices.Index(names["garden"], "fluent-bit")
 
 func managedResource(namespace, name string) resourcesv1alpha1.ManagedResource {
 	return resourcesv1alpha1.ManagedResource{
@@ -208,7 +214,8 @@ func TestChecks(t *testing.T) {
 		"no ManagedResources": {
 			change: []func(*facts){func(f *facts) { f.managedResources = nil }},
 			want: map[corev1beta1.ConditionType]verdict{
-				runtimeHealthy: notFound("etcd-druid"), virtualHealthy: notFound("garden-system-virtual"), observabilityHealthy: notFound("fluent-bit"),
+				runtimeHealthy: notFound("etcd-druid"), virtualHealthy: notFound("garden-system-virtual"),
+				observabilityHealthy: notFound("gardener-metrics-exporter-runtime"),
 			},
 		},
 		"no vertical pod autoscaler": {
@@ -301,6 +308,49 @@ func TestChecks(t *testing.T) {
 			want: map[corev1beta1.ConditionType]verdict{virtualHealthy: failure},
 		},
 
+		// skipped components
+		"a skipped component that is not deployed": {
+			change: []func(*facts){skip("vali"), remove("vali")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All other observability components are healthy. The configuration of the operator skips: vali.",
+			}},
+		},
+		"a skipped component that still exists": {
+			change: []func(*facts){skip("vali"), change("vali", fails)},
+			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
+		},
+		"a component that the release does not deploy": {
+			change: []func(*facts){skip("vali"), remove("vali", "plutono")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All other observability components are healthy. The configuration of the operator skips: vali. " +
+					"This release of the operator does not deploy: plutono.",
+			}},
+		},
+		"a component that the release deploys is missing": {
+			change: []func(*facts){skip("vali"), remove("vali", "kube-state-metrics-runtime")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourceNotFound",
+				`managedresources.resources.gardener.cloud "kube-state-metrics-runtime" not found`)},
+		},
+		"a skipped component that gardenlet needs": {
+			change: []func(*facts){skip(components.Skippable()...), remove(slices.DeleteFunc(slices.Clone(names["garden"][observabilityFrom:]),
+				func(name string) bool { return name == "prometheus-operator" })...)},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All other observability components are healthy. The configuration of the operator skips: " +
+					strings.Join(components.Skippable(), ", ") + ". prometheus-operator stays while Deployment gardenlet exists.",
+			}},
+		},
+		"all are skipped": {
+			change: []func(*facts){skip(components.Skippable()...), remove(names["garden"][observabilityFrom:]...)},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsSkipped",
+				message: "No observability components are deployed. The configuration of the operator skips: " +
+					strings.Join(components.Skippable(), ", ") + ".",
+			}},
+		},
+
 		// errors
 		"lists that fail": {
 			change: []func(*facts){func(f *facts) { f.managedResourcesErr, f.deploymentsErr = errors.New("a"), errors.New("b") }},
@@ -311,6 +361,10 @@ func TestChecks(t *testing.T) {
 		"a list of Etcds that fails": {
 			change: []func(*facts){func(f *facts) { f.etcdsErr = errors.New("c") }},
 			want:   map[corev1beta1.ConditionType]verdict{virtualHealthy: {err: errors.New("c")}},
+		},
+		"a list of Extensions that fails": {
+			change: []func(*facts){func(f *facts) { f.backupErr = errors.New("d") }},
+			want:   map[corev1beta1.ConditionType]verdict{virtualHealthy: {err: errors.New("d")}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -332,6 +386,8 @@ func TestChecks(t *testing.T) {
 		})
 	}
 }
+
+func skip(names ...string) func(*facts) { return func(f *facts) { f.values.SkipComponents = names } }
 
 func add(name string, how func(*resourcesv1alpha1.ManagedResource)) func(*facts) {
 	return func(f *facts) {

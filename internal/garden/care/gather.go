@@ -33,16 +33,24 @@ var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 // gather reads the facts for the checks, all at the same time, because an API server of the virtual cluster that does not answer must not
 // delay the other reads.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
-	f := facts{
-		namespace: r.Namespace, backup: validation.IncompleteBackup(garden), values: values.OfAny(garden, values.Operator{}),
-	}
+	f := facts{namespace: r.Namespace, values: values.OfAny(garden, values.Operator{SkipComponents: r.SkipComponents})}
 	var group sync.WaitGroup // each function writes fields of its own
 	group.Go(func() { f.healthz = r.askHealthz(ctx) })
 	group.Go(func() { f.managedResources, f.managedResourcesErr = r.listManagedResources(ctx) })
 	group.Go(func() { f.deployments, f.deploymentsErr = r.listDeployments(ctx) })
 	group.Go(func() { f.etcds, f.etcdsErr = r.listEtcds(ctx) })
+	group.Go(func() { f.backup, f.backupErr = r.incompleteBackup(ctx, garden) })
 	group.Wait()
 	return f
+}
+
+// incompleteBackup returns what the backup of the Garden lacks, "" if it lacks nothing.
+func (r *Reconciler) incompleteBackup(ctx context.Context, garden *operatorv1alpha1.Garden) (string, error) {
+	available := &operatorv1alpha1.ExtensionList{}
+	if err := r.Client.List(ctx, available); err != nil {
+		return "", fmt.Errorf("list Extensions: %w", err)
+	}
+	return validation.IncompleteBackup(garden, available.Items), nil
 }
 
 func (r *Reconciler) askHealthz(ctx context.Context) healthz {

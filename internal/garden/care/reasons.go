@@ -7,8 +7,12 @@ const (
 	reasonRuntimeRunning = "RuntimeComponentsRunning"
 	// reasonVirtualRunning goes with VirtualComponentsHealthy=True: the components of the virtual cluster are healthy.
 	reasonVirtualRunning = "VirtualComponentsRunning"
-	// reasonObservabilityRunning goes with ObservabilityComponentsHealthy=True: the components of logging and monitoring are healthy.
+	// reasonObservabilityRunning goes with ObservabilityComponentsHealthy=True: the components of logging and monitoring are healthy. The
+	// message names the components that the configuration of the operator skips, or that this release does not deploy.
 	reasonObservabilityRunning = "ObservabilityComponentsRunning"
+	// reasonObservabilitySkipped goes with ObservabilityComponentsHealthy=True: the configuration of the operator skips all components of
+	// logging and monitoring that this release deploys.
+	reasonObservabilitySkipped = "ObservabilityComponentsSkipped"
 	// reasonAPIServerDown goes with VirtualGardenAPIServerAvailable=False: the operator has no client for the API server of the virtual
 	// cluster.
 	reasonAPIServerDown = "VirtualGardenAPIServerDown"

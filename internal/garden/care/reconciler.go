@@ -46,6 +46,8 @@ type Reconciler struct {
 	Config  config.GardenCareController
 	// Namespace is the namespace of the Garden's components.
 	Namespace string
+	// SkipComponents are the names of components that the operator does not deploy.
+	SkipComponents []string
 
 	watches []*late.Watch
 }

@@ -14,33 +14,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/internal/garden/gardentest"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // scene is an API server without controllers, a Garden, and a namespace for its components.
 type scene struct {
-	*WithT
-	t          *testing.T
-	ctx        context.Context
-	admin      client.Client
-	config     *rest.Config
-	requests   *binary.Requests // of the reconciler
+	*gardentest.Place
 	clock      *testingclock.FakePassiveClock
 	reconciler *care.Reconciler
-	namespace  string
 	garden     *operatorv1alpha1.Garden
 }
 
@@ -62,106 +54,43 @@ spec:
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, operatorv1alpha1.AddToScheme, resourcesv1alpha1.AddToScheme,
-	} {
-		g.Expect(add(scheme)).To(Succeed())
-	}
 	s := &scene{
-		WithT: g, t: t, ctx: t.Context(), requests: &binary.Requests{},
+		Place: gardentest.New(t, binary.Servers(t).Target.Config, "care-", "deploy/crds/*.yaml"),
 		clock: testingclock.NewFakePassiveClock(time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)),
 	}
-	s.admin, err = client.New(servers.Target.Config, client.Options{Scheme: scheme})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = binary.Install(s.ctx, s.admin, "deploy/garden-operator/crds/*.yaml", "deploy/crds/*.yaml")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, s.object(etcdCRD)))).To(Succeed())
-	etcds := &unstructured.UnstructuredList{}
-	etcds.SetAPIVersion("druid.gardener.cloud/v1alpha1")
-	etcds.SetKind("EtcdList")
-	for _, list := range []client.ObjectList{&operatorv1alpha1.GardenList{}, &resourcesv1alpha1.ManagedResourceList{}, etcds} {
-		g.Eventually(func() error { return s.admin.List(s.ctx, list) }, binary.Patience).Should(Succeed())
-	}
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, binary.Object(s, etcdCRD)))).To(Succeed())
+	s.AwaitServed(&resourcesv1alpha1.ManagedResourceList{}, gardentest.List("druid.gardener.cloud/v1alpha1", "Etcd"))
 	istio := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}
-	g.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, istio))).To(Succeed())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "care-"}}
-	g.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
-	s.namespace = namespace.Name
-
-	s.config, err = binary.ConfigIn(s.ctx, s.admin, servers.Target.Config, "garden-operator", s.namespace,
-		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"}, s.requests)
-	g.Expect(err).NotTo(HaveOccurred())
-	own, err := client.New(s.config, client.Options{Scheme: scheme})
-	g.Expect(err).NotTo(HaveOccurred())
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, istio))).To(Succeed())
 	period := metav1.Duration{Duration: time.Minute}
 	s.reconciler = &care.Reconciler{
-		Client: own, Reader: own, Clock: s.clock, Namespace: s.namespace,
+		Client: s.Operator, Reader: s.Operator, Clock: s.clock, Namespace: s.Namespace,
 		Virtual: func(context.Context) (rest.Interface, error) { return nil, nil }, //nolint:nilnil // there is none
 		Config:  config.GardenCareController{SyncPeriod: &period},
 	}
-	s.garden = s.createGarden()
+	s.garden = s.CreateGarden("{}")
 	return s
-}
-
-func (s *scene) object(manifest string) *unstructured.Unstructured {
-	s.t.Helper()
-	object := &unstructured.Unstructured{}
-	content, err := yaml.YAMLToJSON([]byte(manifest))
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(object.UnmarshalJSON(content)).To(Succeed())
-	return object
-}
-
-func (s *scene) createGarden() *operatorv1alpha1.Garden {
-	s.t.Helper()
-	garden := &operatorv1alpha1.Garden{}
-	s.Expect(yaml.UnmarshalStrict([]byte(`
-metadata: {generateName: care-}
-spec:
-  runtimeCluster:
-    ingress: {domains: [{name: ingress.example.com}], controller: {kind: nginx}}
-    networking: {pods: [10.2.0.0/16], services: [10.3.0.0/16]}
-    provider: {}
-  virtualCluster:
-    dns: {domains: [{name: example.com}]}
-    gardener: {clusterIdentity: garden-1}
-    kubernetes: {version: 1.36.1}
-    maintenance: {timeWindow: {begin: 220000+0100, end: 230000+0100}}
-    networking: {services: [100.64.0.0/13]}
-`), garden)).To(Succeed())
-	s.Expect(s.admin.Create(s.ctx, garden)).To(Succeed())
-	s.removeAtEnd(garden)
-	return garden
-}
-
-func (s *scene) removeAtEnd(object client.Object) {
-	s.t.Helper()
-	s.t.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.admin.Delete(context.Background(), object))).To(Succeed()) })
 }
 
 // latest reads the Garden.
 func (s *scene) latest() *operatorv1alpha1.Garden {
-	s.t.Helper()
+	s.T.Helper()
 	garden := &operatorv1alpha1.Garden{}
-	s.Expect(s.admin.Get(s.ctx, client.ObjectKeyFromObject(s.garden), garden)).To(Succeed())
+	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(s.garden), garden)).To(Succeed())
 	return garden
 }
 
 // reconcile reconciles the latest version of the Garden twice, where the second time must not write. It returns the conditions as
 // "<status> <reason>: <message>" by their types.
 func (s *scene) reconcile() map[string]string {
-	s.t.Helper()
+	s.T.Helper()
 	for _, run := range []string{"first", "second"} {
-		s.requests.Reset()
-		result, err := s.reconciler.Reconcile(s.ctx, s.latest())
+		s.Requests.Reset()
+		result, err := s.reconciler.Reconcile(s.Ctx, s.latest())
 		s.Expect(err).NotTo(HaveOccurred(), run)
 		s.Expect(result.RequeueAfter).To(Equal(time.Minute))
 	}
-	s.Expect(s.requests.Writes()).To(BeEmpty())
+	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	conditions := map[string]string{}
 	for _, each := range s.latest().Status.Conditions {
 		conditions[string(each.Type)] = string(each.Status) + " " + each.Reason + ": " + each.Message
@@ -178,17 +107,17 @@ const (
 
 // patchStatus merges fields in JSON into the status of an object.
 func (s *scene) patchStatus(object client.Object, status string) {
-	s.t.Helper()
+	s.T.Helper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":`+status+`}`))
-	s.Expect(s.admin.Status().Patch(s.ctx, object, patch)).To(Succeed())
+	s.Expect(s.Admin.Status().Patch(s.Ctx, object, patch)).To(Succeed())
 }
 
 func (s *scene) createManagedResource(namespace, name string) *resourcesv1alpha1.ManagedResource {
-	s.t.Helper()
+	s.T.Helper()
 	mr := &resourcesv1alpha1.ManagedResource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	mr.Spec.SecretRefs = []corev1.LocalObjectReference{{Name: "a"}}
-	s.Expect(s.admin.Create(s.ctx, mr)).To(Succeed())
-	s.removeAtEnd(mr)
+	s.Expect(s.Admin.Create(s.Ctx, mr)).To(Succeed())
+	s.DeleteAtEnd(mr)
 	return mr
 }
 
@@ -207,7 +136,7 @@ func TestConditionsFollowRuntimeComponents(t *testing.T) {
 		available:     "False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization.",
 		runtimes:      `False ResourceNotFound: managedresources.resources.gardener.cloud "etcd-druid" not found`,
 		virtual:       "False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]",
-		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "fluent-bit" not found`,
+		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "gardener-metrics-exporter-runtime" not found`,
 	}))
 	order := []string{}
 	for _, each := range s.latest().Status.Conditions {
@@ -217,30 +146,30 @@ func TestConditionsFollowRuntimeComponents(t *testing.T) {
 
 	var all []*resourcesv1alpha1.ManagedResource
 	for _, name := range []string{"etcd-druid", "garden-system"} {
-		all = append(all, s.createManagedResource(s.namespace, name))
+		all = append(all, s.createManagedResource(s.Namespace, name))
 	}
 	for _, name := range []string{"virtual-garden-istio", "istio-system"} {
 		all = append(all, s.createManagedResource("istio-system", name))
 	}
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes,
-		"False OutdatedStatus: observed generation of managed resource '"+s.namespace+"/etcd-druid' outdated (0/1)"))
+		"False OutdatedStatus: observed generation of managed resource '"+s.Namespace+"/etcd-druid' outdated (0/1)"))
 
 	for _, mr := range all {
 		s.patchStatus(mr, good)
 	}
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, "True RuntimeComponentsRunning: All runtime components are healthy."))
 
-	s.Expect(s.admin.Patch(s.ctx, s.garden, client.RawPatch("application/merge-patch+json",
+	s.Expect(s.Admin.Patch(s.Ctx, s.garden, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"spec":{"runtimeCluster":{"settings":{"verticalPodAutoscaler":{"enabled":true}}}}}`)))).To(Succeed())
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, `False ResourceNotFound: managedresources.resources.gardener.cloud "vpa" not found`))
 }
 
 // createDeployment creates a healthy Deployment of the control plane.
 func (s *scene) createDeployment(name string) *appsv1.Deployment {
-	s.t.Helper()
+	s.T.Helper()
 	pods := map[string]string{"app": name}
 	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"gardener.cloud/role": "controlplane"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: map[string]string{"gardener.cloud/role": "controlplane"}},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: pods},
 			Template: corev1.PodTemplateSpec{
@@ -248,16 +177,16 @@ func (s *scene) createDeployment(name string) *appsv1.Deployment {
 			},
 		},
 	}
-	s.Expect(s.admin.Create(s.ctx, d)).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, d)).To(Succeed())
 	s.patchStatus(d, `{"observedGeneration":1,"conditions":[{"type":"Available","status":"True"}]}`)
 	return d
 }
 
 // etcd returns an Etcd of the control plane with a status in YAML.
 func (s *scene) etcd(name, status string) *unstructured.Unstructured {
-	s.t.Helper()
-	return s.object(`{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {namespace: ` + s.namespace + `, name: ` + name +
-		`, labels: {gardener.cloud/role: controlplane}}, status: ` + status + `}`)
+	s.T.Helper()
+	return binary.Object(s, `{apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, metadata: {namespace: `+s.Namespace+`, name: `+name+
+		`, labels: {gardener.cloud/role: controlplane}}, status: `+status+`}`)
 }
 
 func TestConditionsFollowTheControlPlane(t *testing.T) {
@@ -266,13 +195,13 @@ func TestConditionsFollowTheControlPlane(t *testing.T) {
 		"False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]"))
 	main := s.etcd("virtual-garden-etcd-main", `{ready: false}`)
 	for _, each := range []*unstructured.Unstructured{main, s.etcd("virtual-garden-etcd-events", `{ready: true}`)} {
-		s.Expect(s.admin.Create(s.ctx, each)).To(Succeed())
+		s.Expect(s.Admin.Create(s.Ctx, each)).To(Succeed())
 	}
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual, `False EtcdUnhealthy: `+
 		`Etcd extension resource "virtual-garden-etcd-main" is unhealthy: `+
 		`etcd "virtual-garden-etcd-main" is not ready yet`))
 	ready := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"ready":true}}`))
-	s.Expect(s.admin.Patch(s.ctx, main, ready)).To(Succeed())
+	s.Expect(s.Admin.Patch(s.Ctx, main, ready)).To(Succeed())
 
 	s.createDeployment("virtual-garden-kube-apiserver")
 	s.createDeployment("virtual-garden-kube-controller-manager")
@@ -329,7 +258,7 @@ func TestThresholdDelaysFailure(t *testing.T) {
 	s.clock.SetTime(s.clock.Now().Add(time.Second))
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")))
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("False ResourceNotFound: ")), "with the same reason")
-	s.createManagedResource(s.namespace, "etcd-druid")
+	s.createManagedResource(s.Namespace, "etcd-druid")
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(runtimes, HavePrefix("Progressing OutdatedStatus: ")), "with another reason")
 
 	// Without a threshold, failures show at once.
@@ -353,7 +282,7 @@ func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
 		"lastUpdateTime":"2026-01-02T03:04:05Z"},
 		"conditions":[{"type":"Foreign","status":"True","reason":"a","message":"b",
 		"lastTransitionTime":"2026-01-02T03:04:05Z","lastUpdateTime":"2026-01-02T03:04:05Z"}]}`)
-	_, err := s.reconciler.Reconcile(s.ctx, stale)
+	_, err := s.reconciler.Reconcile(s.Ctx, stale)
 	s.Expect(apierrors.IsConflict(errors.Unwrap(err))).To(BeTrue(), "%v", err)
 	s.Expect(s.latest().Status.Conditions).To(HaveLen(1))
 	s.Expect(s.reconcile()).To(HaveKey("Foreign"))
@@ -362,8 +291,8 @@ func TestConcurrentWritesAreNotOverwritten(t *testing.T) {
 
 func TestPatchHasOwnFieldsOnly(t *testing.T) {
 	s := newScene(t)
-	recording := s.requests.Record()
-	_, err := s.reconciler.Reconcile(s.ctx, s.latest())
+	recording := s.Requests.Record()
+	_, err := s.reconciler.Reconcile(s.Ctx, s.latest())
 	s.Expect(err).NotTo(HaveOccurred())
 	sent := recording.RequestsTo("PATCH", "/apis/operator.gardener.cloud/v1alpha1/gardens/"+s.garden.Name+"/status")
 	s.Expect(sent).To(HaveLen(1))
@@ -374,8 +303,8 @@ func TestPatchHasOwnFieldsOnly(t *testing.T) {
 
 func TestChecksThatFailAreUnknown(t *testing.T) {
 	s := newScene(t)
-	s.requests.SetHook(func(request *http.Request) error {
-		if request.Method == http.MethodGet && request.URL.Path == "/apis/druid.gardener.cloud/v1alpha1/namespaces/"+s.namespace+"/etcds" {
+	s.Requests.SetHook(func(request *http.Request) error {
+		if request.Method == http.MethodGet && request.URL.Path == "/apis/druid.gardener.cloud/v1alpha1/namespaces/"+s.Namespace+"/etcds" {
 			return errors.New("cut off")
 		}
 		return nil
@@ -414,7 +343,7 @@ func TestChecksLeaveTimeToWriteTheirResult(t *testing.T) {
 		check, _ = ctx.Deadline()
 		return nil, errors.New("no kubeconfig")
 	}
-	_, err := s.reconciler.Reconcile(s.ctx, s.latest())
+	_, err := s.reconciler.Reconcile(s.Ctx, s.latest())
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(check).NotTo(BeZero())
 	s.Expect(write.Sub(check)).To(BeNumerically(">", 20*time.Second), "of a minute")

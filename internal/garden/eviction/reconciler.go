@@ -21,7 +21,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/late"
 )
 
@@ -47,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, r.watch.Begin()
 	}
 	autoscaler := &unstructured.Unstructured{}
-	autoscaler.SetGroupVersionKind(shared.AutoscalerKind)
+	autoscaler.SetGroupVersionKind(object.AutoscalerKind)
 	if err := r.Client.Get(ctx, request.NamespacedName, autoscaler); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -74,7 +74,7 @@ func isManaged(o client.Object) bool {
 
 // write replaces the eviction requirements if they differ. Nil removes them.
 func (r *Reconciler) write(ctx context.Context, autoscaler *unstructured.Unstructured, wanted []any) error {
-	if current := shared.EvictionRequirements(autoscaler); len(current) == 0 && len(wanted) == 0 || reflect.DeepEqual(current, wanted) {
+	if current := object.EvictionRequirements(autoscaler); len(current) == 0 && len(wanted) == 0 || reflect.DeepEqual(current, wanted) {
 		return nil
 	}
 	updated := autoscaler.DeepCopy()

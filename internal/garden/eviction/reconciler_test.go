@@ -1,7 +1,6 @@
 package eviction_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,15 +8,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,11 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/eviction"
+	"github.com/espalier-dev/espalier/internal/garden/gardentest"
 	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 // The controller changes the VerticalPodAutoscalers of a whole cluster.
@@ -48,51 +42,19 @@ const (
 
 // scene is an API server without controllers. The reconciler has the rights of the operator, and not those in the namespace of the Garden.
 type scene struct {
-	*WithT
-	t          *testing.T
-	ctx        context.Context
-	admin      client.Client
-	config     *rest.Config
-	requests   *binary.Requests // of the reconciler
+	*gardentest.Place
 	clock      *testingclock.FakePassiveClock
 	reconciler *eviction.Reconciler
-	namespace  string
+	// namespace is the namespace of the autoscalers.
+	namespace string
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	g := NewWithT(t)
-	servers, err := local.ForTests()
-	g.Expect(err).NotTo(HaveOccurred())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, operatorv1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
-	} {
-		g.Expect(add(scheme)).To(Succeed())
-	}
-	s := &scene{
-		WithT: g, t: t, ctx: t.Context(), requests: &binary.Requests{}, clock: testingclock.NewFakePassiveClock(at("12:00:00")),
-	}
-	s.admin, err = client.New(servers.Source.Config, client.Options{Scheme: scheme})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = binary.Install(s.ctx, s.admin, "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml",
-		"deploy/garden-operator/crds/*.yaml")
-	g.Expect(err).NotTo(HaveOccurred())
-	s.namespace = s.newNamespace("shoot-")
-	s.config, err = binary.ConfigIn(s.ctx, s.admin, servers.Source.Config, "garden-operator", s.newNamespace("operator-"),
-		client.ObjectKey{Namespace: "garden", Name: "espalier-garden-operator-garden"}, s.requests)
-	g.Expect(err).NotTo(HaveOccurred())
-	own, err := client.New(s.config, client.Options{Scheme: scheme})
-	g.Expect(err).NotTo(HaveOccurred())
-	s.reconciler = &eviction.Reconciler{Client: own, Clock: s.clock}
+	p := gardentest.New(t, binary.Servers(t).Source.Config, "operator-", "deploy/namespace/*.yaml", "deploy/garden-operator/namespace/*.yaml")
+	s := &scene{Place: p, clock: testingclock.NewFakePassiveClock(at("12:00:00")), namespace: p.NewNamespace("shoot-")}
+	s.reconciler = &eviction.Reconciler{Client: p.Operator, Clock: s.clock}
 	return s
-}
-
-func (s *scene) newNamespace(prefix string) string {
-	s.t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}
-	s.Expect(s.admin.Create(s.ctx, namespace)).To(Succeed())
-	return namespace.Name
 }
 
 // at returns a time of the day in UTC.
@@ -106,44 +68,32 @@ func at(clock string) time.Time {
 
 // define installs the definitions of the vertical pod autoscaler that a Garden brings.
 func (s *scene) define() {
-	s.t.Helper()
+	s.T.Helper()
 	definitions, err := crds.VPA()
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, each := range definitions {
-		s.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.ctx, each))).To(Succeed())
+		s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, each))).To(Succeed())
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("autoscaling.k8s.io/v1")
-	list.SetKind("VerticalPodAutoscalerList")
-	s.Eventually(func() error { return s.admin.List(s.ctx, list) }, binary.Patience).Should(Succeed())
-}
-
-func (s *scene) object(manifest string) *unstructured.Unstructured {
-	s.t.Helper()
-	o := &unstructured.Unstructured{}
-	content, err := yaml.YAMLToJSON([]byte(manifest))
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(o.UnmarshalJSON(content)).To(Succeed())
-	return o
+	s.AwaitServed(gardentest.List("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"))
 }
 
 // autoscaler creates a VerticalPodAutoscaler with labels, annotations and an update policy in YAML.
 func (s *scene) autoscaler(labels, annotations, policy string) *unstructured.Unstructured {
-	s.t.Helper()
-	o := s.object(fmt.Sprintf(`{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler,
+	s.T.Helper()
+	o := binary.Object(s, fmt.Sprintf(`{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler,
 		metadata: {namespace: %s, generateName: etcd-, labels: {%s}, annotations: {%s}},
 		spec: {targetRef: {apiVersion: druid.gardener.cloud/v1alpha1, kind: Etcd, name: etcd}, updatePolicy: %s}}`,
 		s.namespace, labels, annotations, policy))
-	s.Expect(s.admin.Create(s.ctx, o)).To(Succeed())
+	s.Expect(s.Admin.Create(s.Ctx, o)).To(Succeed())
 	return o
 }
 
 // policy returns the update policy of a VerticalPodAutoscaler, as JSON.
 func (s *scene) policy(o client.Object) string {
-	s.t.Helper()
+	s.T.Helper()
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
-	s.Expect(s.admin.Get(s.ctx, client.ObjectKeyFromObject(o), live)).To(Succeed())
+	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), live)).To(Succeed())
 	found, _, err := unstructured.NestedMap(live.Object, "spec", "updatePolicy")
 	s.Expect(err).NotTo(HaveOccurred())
 	text, err := yaml.Marshal(found)
@@ -155,18 +105,18 @@ func (s *scene) policy(o client.Object) string {
 
 // patch merges a change in JSON into an object.
 func (s *scene) patch(o client.Object, change string) {
-	s.t.Helper()
-	s.Expect(s.admin.Patch(s.ctx, o, client.RawPatch(types.MergePatchType, []byte(change)))).To(Succeed())
+	s.T.Helper()
+	s.Expect(s.Admin.Patch(s.Ctx, o, client.RawPatch(types.MergePatchType, []byte(change)))).To(Succeed())
 }
 
 // reconcile reconciles an object twice, where the second time must not write. It returns the result of the first time.
 func (s *scene) reconcile(o client.Object) (ctrl.Result, error) {
-	s.t.Helper()
+	s.T.Helper()
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(o)}
-	result, err := s.reconciler.Reconcile(s.ctx, request)
-	s.requests.Reset()
-	_, _ = s.reconciler.Reconcile(s.ctx, request)
-	s.Expect(s.requests.Writes()).To(BeEmpty())
+	result, err := s.reconciler.Reconcile(s.Ctx, request)
+	s.Requests.Reset()
+	_, _ = s.reconciler.Reconcile(s.Ctx, request)
+	s.Expect(s.Requests.Writes()).To(BeEmpty())
 	return result, err
 }
 
@@ -235,7 +185,7 @@ func TestRequirementsWithoutAWindow(t *testing.T) {
 	}
 
 	gone := s.autoscaler(managed, never, `{updateMode: Auto}`)
-	s.Expect(s.admin.Delete(s.ctx, gone)).To(Succeed())
+	s.Expect(s.Admin.Delete(s.Ctx, gone)).To(Succeed())
 	_, err := s.reconcile(gone)
 	s.Expect(err).NotTo(HaveOccurred())
 }
@@ -244,22 +194,7 @@ func TestRequirementsWithoutAWindow(t *testing.T) {
 func TestControllerFollowsAutoscalersOfAGarden(t *testing.T) {
 	s := newScene(t)
 	s.undefine()
-	garden := &operatorv1alpha1.Garden{}
-	s.Expect(yaml.UnmarshalStrict([]byte(`
-metadata: {name: eviction}
-spec:
-  runtimeCluster:
-    ingress: {domains: [{name: ingress.example.com}], controller: {kind: nginx}}
-    networking: {pods: [10.2.0.0/16], services: [10.3.0.0/16]}
-    provider: {}
-  virtualCluster:
-    dns: {domains: [{name: example.com}]}
-    gardener: {clusterIdentity: garden-1}
-    kubernetes: {version: 1.36.1}
-    maintenance: {timeWindow: {begin: 220000+0100, end: 230000+0100}}
-    networking: {services: [100.64.0.0/13]}
-`), garden)).To(Succeed())
-	s.Eventually(func() error { return s.admin.Create(s.ctx, garden) }, binary.Patience).Should(Succeed())
+	garden := s.CreateGarden("{}")
 	s.run()
 	s.define()
 	s.clock.SetTime(at("20:59:59"))
@@ -283,21 +218,21 @@ spec:
 
 // undefine makes the API server not serve VerticalPodAutoscalers.
 func (s *scene) undefine() {
-	s.t.Helper()
+	s.T.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "verticalpodautoscalers.autoscaling.k8s.io"}}
-	s.Expect(client.IgnoreNotFound(s.admin.Delete(s.ctx, definition))).To(Succeed())
-	s.Eventually(func() error { return s.admin.Get(s.ctx, client.ObjectKeyFromObject(definition), definition) }, binary.Patience).
+	s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, definition))).To(Succeed())
+	s.Eventually(func() error { return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(definition), definition) }, binary.Patience).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"))
 }
 
 // run runs the controller until the test ends.
 func (s *scene) run() {
-	s.t.Helper()
-	mgr, err := manager.New(s.config, manager.Options{Scheme: s.admin.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	s.T.Helper()
+	mgr, err := manager.New(s.Config, manager.Options{Scheme: s.Admin.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
 	s.Expect(err).NotTo(HaveOccurred())
 	controller := &eviction.Reconciler{Client: mgr.GetClient(), Clock: s.clock}
 	s.Expect(controller.SetupWithManager(mgr)).To(Succeed())
 	done := make(chan error, 1)
-	go func() { done <- mgr.Start(s.ctx) }()
-	s.t.Cleanup(func() { s.Expect(<-done).To(Succeed()) }) // the context has ended
+	go func() { done <- mgr.Start(s.Ctx) }()
+	s.T.Cleanup(func() { s.Expect(<-done).To(Succeed()) }) // the context has ended
 }

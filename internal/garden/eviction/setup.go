@@ -18,7 +18,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/late"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -51,8 +51,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(shared.AutoscalerKind)
-	r.watch = late.NewWatch(mgr.GetRESTMapper(), shared.AutoscalerKind.GroupKind(), func() error {
+	metadata.SetGroupVersionKind(object.AutoscalerKind)
+	r.watch = late.NewWatch(mgr.GetRESTMapper(), object.AutoscalerKind.GroupKind(), func() error {
 		return built.Watch(source.Kind[client.Object](managed, metadata, &handler.EnqueueRequestForObject{}, relevant()))
 	})
 	return nil

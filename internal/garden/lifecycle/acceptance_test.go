@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -61,12 +62,19 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Reconciling custom resource definitions for HVPA":                                           "Succeeded",
 		"Deploying custom resource definitions for Istio":                                            "Succeeded",
 		"Deploying custom resource definitions for fluent-operator":                                  "Succeeded",
+		"Deploying custom resource definitions for prometheus-operator":                              "Succeeded",
+		"Deploying custom resource definitions for extensions":                                       "Succeeded",
 		"Deploying and waiting for gardener-resource-manager to be healthy":                          "Succeeded",
 		"Deploying nginx-ingress controller":                                                         "Succeeded",
 		"Deploying runtime system resources":                                                         "Succeeded",
 		"Deploying Kubernetes vertical pod autoscaler":                                               "Succeeded",
 		"Deploying ETCD Druid":                                                                       "Succeeded",
 		"Deploying Istio":                                                                            "Succeeded",
+		"Reconciling main ETCD backup bucket":                                                        "Skipped",
+		"Reconciling main ETCD backup entry":                                                         "Skipped",
+		"Reconciling DNSRecords for virtual garden cluster and ingress controller":                   "Skipped",
+		"Deploying extension resources before kube-apiserver":                                        "Succeeded",
+		"Deploying extension resources":                                                              "Succeeded",
 		"Deploying main and events ETCDs of virtual garden":                                          "Succeeded",
 		"Waiting until main and event ETCDs report readiness":                                        "Succeeded",
 		"Checking preconditions of virtual garden":                                                   "Succeeded",
@@ -81,6 +89,8 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying resources for gardener-operator access to virtual garden":                         "Succeeded",
 		"Renewing virtual garden access secrets after creation of new ServiceAccount signing key":    "Skipped",
 		"Initializing connection to virtual garden cluster":                                          "Succeeded",
+		"Deploying credentials of global monitoring into virtual garden":                             "Succeeded",
+		"Proving that all servers use the rotated credentials":                                       "Skipped",
 		"Labeling encrypted resources to re-encrypt them with new ETCD encryption key":               "Skipped",
 		"Snapshotting ETCD after encrypted resources were re-encrypted with new ETCD encryption key": "Skipped",
 		"Removing label from re-encrypted resources after rotation of ETCD encryption key":           "Skipped",
@@ -89,7 +99,19 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Waiting until Gardener API server rolled out":                                               "Succeeded",
 		"Deploying Gardener Admission Controller":                                                    "Succeeded",
 		"Deploying Gardener Controller Manager":                                                      "Succeeded",
+		"Deploying project-controller":                                                               "Succeeded",
 		"Deploying Gardener Scheduler":                                                               "Succeeded",
+		"Label seeds to trigger renewal of their garden access secrets":                              "Skipped",
+		"Check if all seeds finished the renewal of their garden access secrets":                     "Skipped",
+		"Label seeds to trigger renewal of their workload identity tokens":                           "Skipped",
+		"Check if all seeds finished the renewal of their workload identity tokens":                  "Skipped",
+		"Label seeds to trigger renewal of their gardenlet kubeconfig":                               "Skipped",
+		"Check if all seeds finished the renewal of their gardenlet kubeconfig":                      "Skipped",
+		"Waiting until all seeds have the new credentials of global monitoring":                      "Skipped",
+		"Reconciling all seeds with the new credentials of global monitoring":                        "Skipped",
+		"Deploying prometheus-operator":                                                              "Succeeded",
+		"Deploying kube-state-metrics":                                                               "Succeeded",
+		"Deploying gardener-metrics-exporter":                                                        "Succeeded",
 	}))
 
 	namespace := &corev1.Namespace{}
@@ -118,7 +140,7 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		ContainSubstring("server: https://virtual-garden-kube-apiserver\n"),
 		ContainSubstring("tokenFile: /var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token\n"),
 	))
-	s.Expect(s.definitions(deployedGroups...)).To(HaveLen(3 + 2 + 14 + 13 + 1))
+	s.Expect(s.definitions(deployedGroups...)).To(HaveLen(3 + 2 + 14 + 13 + 10 + 4 + 1))
 	for _, name := range []string{"", "-webhooks", "-networkpolicies", "-tokens"} {
 		s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager"+name)).To(BeTrue(), name)
 	}
@@ -137,27 +159,28 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 // restoresDefinitions requires that the operator restores each definition. Its rights name the definitions.
 func (s *scene) restoresDefinitions() {
 	s.t.Helper()
-	names, definition := s.definitions(deployedGroups...), &apiextensionsv1.CustomResourceDefinition{}
-	fields := func(name string) map[string]apiextensionsv1.JSONSchemaProps {
+	read := func(name string) (*apiextensionsv1.CustomResourceDefinition, map[string]apiextensionsv1.JSONSchemaProps) {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
 		s.Expect(s.exists(definition, "", name)).To(BeTrue())
-		return definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+		return definition, definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
 	}
-	before := map[string]apiextensionsv1.JSONSchemaProps{}
-	for _, name := range names {
-		properties, field := fields(name), "spec"
-		if properties[field].Description == "" {
-			field = "kind"
+	before := map[string]map[string]apiextensionsv1.JSONSchemaProps{}
+	for _, name := range s.definitions(deployedGroups...) {
+		_, before[name] = read(name)
+		definition, fields := read(name)
+		if spec := fields["spec"]; spec.Description != "" {
+			spec.Description = "other"
+			fields["spec"] = spec
+		} else {
+			s.Expect(fields).To(HaveKey("kind"), name)
+			delete(fields, "kind")
 		}
-		changed := properties[field]
-		before[name+" "+field] = changed
-		changed.Description = "other"
-		properties[field] = changed
 		s.Expect(s.admin.Update(s.t.Context(), definition)).To(Succeed())
 	}
 	s.mustReconcile()
-	for key, want := range before {
-		name, field, _ := strings.Cut(key, " ")
-		s.Expect(fields(name)[field].Description).To(Equal(want.Description), key)
+	for name, want := range before {
+		_, fields := read(name)
+		s.Expect(fields).To(Equal(want), name)
 	}
 }
 
@@ -213,7 +236,9 @@ func TestDeletionRemovesEverythingThatWasCreated(t *testing.T) {
 	s.expectNothingLeft()
 	s.Expect(s.exists(&corev1.ConfigMap{}, s.namespace(), "foreign")).To(BeTrue())
 	s.Expect(s.exists(&corev1.Namespace{}, "", s.namespace())).To(BeTrue())
-	s.Expect(s.definitions("operator.gardener.cloud")).To(Equal([]string{"gardens.operator.gardener.cloud"}))
+	s.Expect(s.definitions("operator.gardener.cloud")).To(Equal([]string{
+		"extensions.operator.gardener.cloud", "gardens.operator.gardener.cloud",
+	}))
 }
 
 // expectNothingLeft requires that the deletion of the Garden left nothing of the operator but the namespace.
@@ -340,7 +365,7 @@ func TestManagedResourcesHaveTheTypeOfTheirCondition(t *testing.T) {
 		"garden-networkpolicies": runtimeHealthy, "garden-system": runtimeHealthy, "vpa": runtimeHealthy, "etcd-druid": runtimeHealthy,
 		"istio-system": runtimeHealthy, "virtual-garden-istio": runtimeHealthy, "nginx-ingress": runtimeHealthy,
 		"shoot-core-gardener-resource-manager": virtualHealthy, "shoot-core-kube-controller-manager": virtualHealthy,
-		"garden-system-virtual": virtualHealthy, "shoot-core-gardeneraccess": virtualHealthy,
+		"garden-system-virtual": virtualHealthy, "shoot-core-gardeneraccess": virtualHealthy, "global-monitoring-virtual": virtualHealthy,
 		"gardener-apiserver-virtual": virtualHealthy, "gardener-apiserver-runtime": virtualHealthy,
 		"gardener-admission-controller-virtual": virtualHealthy, "gardener-admission-controller-runtime": virtualHealthy,
 		"gardener-controller-manager-virtual": virtualHealthy, "gardener-controller-manager-runtime": virtualHealthy,
@@ -562,17 +587,23 @@ func TestOperationThatDoesNotFitThePhaseHasNoEffect(t *testing.T) {
 	)
 }
 
-func TestRotationsThatSeedsTakePartInAreRefused(t *testing.T) {
+func TestRotationsDoNotStartWhileSeedsAreBusy(t *testing.T) {
 	s := newInstalledScene(t)
 	virtual, reached := s.connect(s.virtual, nil), s.virtual
 	seed := s.createSeed(virtual)
+	annotate := func(annotations string) {
+		t.Helper()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":`+annotations+`}}`))
+		s.Expect(virtual.Patch(t.Context(), seed, patch)).To(Succeed())
+	}
+	annotate(`{"gardener.cloud/operation":"reconcile"}`)
 	for cause, change := range map[string]func(){
-		"the virtual garden still has Seeds, for example local": func() {},
-		"connection refused": func() { s.virtual = &rest.Config{Host: "https://127.0.0.1:1"} },
+		"of the Seeds, local has the operation reconcile": func() {},
+		"connection refused":                              func() { s.virtual = &rest.Config{Host: "https://127.0.0.1:1"} },
 	} {
 		change()
 		s.reconciler.Connection.Forget()
-		s.edit(annotated("gardener.cloud/operation", "rotate-credentials-start;rotate-observability-credentials"))
+		s.edit(annotated("gardener.cloud/operation", "rotate-credentials-start"))
 		s.mustReconcile()
 		g := s.get()
 		s.Expect(g.Annotations).NotTo(HaveKey("gardener.cloud/operation"))
@@ -580,21 +611,42 @@ func TestRotationsThatSeedsTakePartInAreRefused(t *testing.T) {
 		s.Expect(g.Status.LastOperation.Description).To(And(
 			HavePrefix("Garden cluster has been successfully reconciled. The operation rotate-credentials-start is refused: "),
 			ContainSubstring(cause), ContainSubstring("espalier.dev/skipped-checks=seeds"),
-			HaveSuffix("The operation rotate-observability-credentials is refused: the operator deploys no observability components, "+
-				"so they have no credentials."),
 		))
 		s.Expect(s.recorder.Events).To(Receive(And(ContainSubstring("OperationRefused"), ContainSubstring(cause))))
-		s.Expect(s.recorder.Events).To(Receive(ContainSubstring("rotate-observability-credentials is refused")))
 		s.Expect(s.secrets("ca")).To(HaveLen(1))
 		s.virtual = reached
 		s.reconciler.Connection.Forget()
 	}
 
-	s.Expect(virtual.Delete(t.Context(), seed)).To(Succeed())
+	s.edit(annotated("espalier.dev/skipped-checks", "seeds/local"))
 	s.edit(annotated("gardener.cloud/operation", "rotate-ca-start"))
 	s.mustReconcile()
 	s.Expect(s.get().Status.Credentials.Rotation.CertificateAuthorities.Phase).To(BeEquivalentTo("Prepared"))
 	s.Expect(s.get().Status.LastOperation.Description).To(Equal("Garden cluster has been successfully reconciled."))
+	s.Expect(virtual.Get(t.Context(), client.ObjectKeyFromObject(seed), seed)).To(Succeed())
+	s.Expect(seed.GetAnnotations()).To(Equal(map[string]string{"gardener.cloud/operation": "reconcile"}))
+}
+
+func TestRotationsDoNotStartWhileTheControlPlaneIsNotReady(t *testing.T) {
+	s := newInstalledScene(t)
+	s.stop("Etcd")
+	s.reconciler.Timing.Runtime.ETCDs = time.Millisecond
+	live := &druidcorev1alpha1.Etcd{}
+	s.Expect(s.exists(live, s.namespace(), "virtual-garden-etcd-main")).To(BeTrue())
+	live.Status.Ready = new(bool)
+	s.Expect(s.admin.Status().Update(t.Context(), live)).To(Succeed())
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key"))
+	_, err := s.reconcile()
+	s.Expect(err).To(HaveOccurred(), "the reconciliation waits for the etcd")
+	s.Expect(s.get().Status.Credentials.Rotation).To(BeNil())
+	s.Expect(s.recorder.Events).To(Receive(ContainSubstring("The operation rotate-etcd-encryption-key is refused: Etcd " +
+		"garden/virtual-garden-etcd-main is not ready; repair it, or skip this check with the annotation espalier.dev/skipped-checks=etcds.")))
+
+	s.edit(annotated("espalier.dev/skipped-checks", "etcds"))
+	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key"))
+	_, err = s.reconcile()
+	s.Expect(err).To(HaveOccurred())
+	s.Expect(s.get().Status.Credentials.Rotation.ETCDEncryptionKey.Phase).To(BeEquivalentTo("Preparing"))
 }
 
 func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/runtime"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -233,7 +234,7 @@ func encryptedBefore(s server, recorded, always []string) ([]string, error) {
 func restoreProvider(old *operatorv1alpha1.Garden, d deployed) error {
 	var provider operatorv1alpha1.EncryptionProviderType
 	phase, began := rotation.PhasesOf(old)[rotation.ETCDEncryptionKey], ""
-	if time, rotated := rotation.Times(rotationOf(old))[kubeapiserver.EncryptionKeyName]; rotated {
+	if time, rotated := components.RotatedSecrets().Times(rotationOf(old))[kubeapiserver.EncryptionKeyName]; rotated {
 		began = strconv.FormatInt(time.Unix(), 10)
 	}
 	_, recorded := providers(old)

@@ -276,7 +276,7 @@ func TestReconcilerRefusesTheChangesThatTheWebhookDenies(t *testing.T) {
 			for _, to := range variants() {
 				updated := base(to)
 				updated.Status = *old.Status.DeepCopy()
-				denied := len(validation.Update(updated, old)) > 0
+				denied := len(validation.Update(updated, old, nil)) > 0
 				pairs++
 				if denied {
 					denials++

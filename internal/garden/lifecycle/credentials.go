@@ -17,8 +17,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/api/references"
-	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/config"
@@ -34,12 +34,8 @@ var secretWriters = []string{fieldManager, "espalier-garden-operator", "gardener
 func (r *Reconciler) secretsManager(
 	ctx context.Context, garden *operatorv1alpha1.Garden, clocks *clockFault,
 ) (*manager.Manager, error) {
-	source := r.Random
-	if source.Random == nil {
-		source = config.RandomSource(r.Clock.Now())
-	}
-	m, err := manager.New(ctx, r.Client, r.Clock, source, secrets.Options{
-		Namespace: r.Operator.Namespace, Identity: secretsIdentity, RotationTimes: rotation.Times(rotationOf(garden)),
+	m, err := manager.New(ctx, r.Client, r.Clock, r.source(), secrets.Options{
+		Namespace: r.Operator.Namespace, Identity: secretsIdentity, RotationTimes: components.RotatedSecrets().Times(rotationOf(garden)),
 		RenewedAuthorities: rotation.RenewedAuthorities(), Writers: secretWriters, ClockProblem: clocks.problem(),
 	})
 	if err != nil {
@@ -47,6 +43,16 @@ func (r *Reconciler) secretsManager(
 	}
 	r.guard(m, garden)
 	return m, nil
+}
+
+// source returns where new credentials come from.
+func (r *Reconciler) source() config.Source {
+	source, now := r.Random, r.Clock.Now()
+	if source.Random == nil {
+		return config.RandomSource(now)
+	}
+	source.Now = now
+	return source
 }
 
 func (r *Reconciler) generateAuthorities(ctx context.Context, s *status, m *manager.Manager, phases rotation.Phases) error {
@@ -63,20 +69,17 @@ func (r *Reconciler) generateAuthorities(ctx context.Context, s *status, m *mana
 	return r.reportExpiry(ctx, s, m)
 }
 
-// formerSecrets are the logical names of Secrets that only some reconciliations generate, and that others delete: the certificate of an
-// autoscaler that was disabled since, and the certificate with which the resource manager of the virtual cluster got its first token.
-var formerSecrets = []string{vpa.ServerSecret, resourcemanager.BootstrapSecret}
-
 // cleanUpSecrets deletes Secrets that are not needed any more. Secrets of components that the flow does not deploy are kept, because a
 // landscape that was taken over still needs them. Secrets that workloads use are kept until a later reconciliation, because the flow does
 // not wait for every component that gets another certificate; only the former credentials of a rotation in phase Completing are deleted
 // although they are in use. cleanUpSecrets fails if a Secret from before such a rotation still exists then.
 func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha1.Garden, m *manager.Manager) error {
-	completing := rotation.CompletingTimes(rotationOf(garden))
+	completing := components.RotatedSecrets().CompletingTimes(rotationOf(garden))
+	temporary := components.TemporarySecrets()
 	inUse := sync.OnceValues(func() (sets.Set[string], error) { return r.secretsInUse(ctx) })
 	var unknown error // why it is not known which Secrets are in use
 	err := m.Cleanup(ctx, func(logicalName, name string) bool {
-		if _, known := m.Get(logicalName, secrets.Current); !known && !slices.Contains(formerSecrets, logicalName) {
+		if _, known := m.Get(logicalName, secrets.Current); !known && !slices.Contains(temporary, logicalName) {
 			return false
 		}
 		if _, completes := completing[logicalName]; completes {
@@ -118,6 +121,41 @@ func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha
 			"delete them, or remove their finalizers: %s", r.Operator.Namespace, strings.Join(left, ", "))
 	}
 	return nil
+}
+
+// clientProblem returns why the rotation of the certificate authorities must not complete, or "": Pods, such as Pods of admission
+// controllers of Extensions, have a kubeconfig of the virtual cluster from before the last reconciliation. Nothing else waits for them.
+func (r *Reconciler) clientProblem(ctx context.Context, garden *operatorv1alpha1.Garden) (string, error) {
+	current := garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig]
+	if current == "" {
+		return "", nil // no Pod has a kubeconfig
+	}
+	pods := &corev1.PodList{}
+	if err := r.Client.List(ctx, pods, client.InNamespace(r.Operator.Namespace)); err != nil {
+		return "", fmt.Errorf("list Pods: %w", err)
+	}
+	former := judgement.FormerClients(pods.Items, current)
+	if len(former) == 0 {
+		return "", nil
+	}
+	names, remedies := []string{}, []string{}
+	for i := range former {
+		name, remedy := former[i].Name, "wait until the Extensions that they belong to are installed again"
+		kind, owner := judgement.OwnerOf(&former[i])
+		if owner != "" {
+			name += " of " + kind + " " + owner
+		}
+		if slices.Contains(components.Skippable(), owner) {
+			remedy = fmt.Sprintf("if %s does not become healthy, repair it, or add it to espalier.garden.skipComponents in the configuration of "+
+				"the operator", owner)
+		}
+		names = append(names, name)
+		if !slices.Contains(remedies, remedy) {
+			remedies = append(remedies, remedy)
+		}
+	}
+	return "Pods do not have Secret " + current + " with the new authorities yet: " + strings.Join(names, ", ") + "; " +
+		strings.Join(remedies, "; "), nil
 }
 
 // Secrets that workloads use are kept.

@@ -1,5 +1,8 @@
 package lifecycle
 
+// Events report failures, long waits, operations that are refused and definitions that are kept.
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-garden-operator-events
+
 // Reasons of Events about Gardens.
 const (
 	// reasonOperationFailed is a Warning Event about a Garden: an operation failed before its tasks began, for example because the Garden
@@ -12,6 +15,9 @@ const (
 	reasonTaskWaits = "TaskWaits"
 	// reasonOperationRefused is a Warning Event about a Garden: an operation in the annotation `gardener.cloud/operation` has no effect.
 	reasonOperationRefused = "OperationRefused"
+	// reasonRotationScheduled is a Normal Event about a Garden: the operator itself requests an operation that rotates credentials, as
+	// `espalier.garden.rotation` in its configuration says.
+	reasonRotationScheduled = "RotationScheduled"
 	// reasonAuthorityNotYetValid is a Warning Event about a Garden: the validity of certificate authorities that only a rotation replaces
 	// begins in the future, because a clock was ahead when they were issued.
 	//

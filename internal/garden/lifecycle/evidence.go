@@ -19,11 +19,10 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
-	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/rollout"
@@ -52,18 +51,11 @@ type user struct {
 	isOwn bool
 }
 
-// keyUsers are the objects of a Garden that have names of keys and authorities, and not only of their bundles. Objects of users are left
-// out: they may name a key that was rotated away.
-var keyUsers = map[string][]string{
-	"Deployment":      {kubeapiserver.Name, kubecontrollermanager.Name, gardenerapiserver.Name},
-	"ManagedResource": {gardenerapiserver.RuntimeManagedResource},
-}
-
 // guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one, and
 // use others only if no old one is in use that was lost. The objects of the namespace are read at most once, as they were before the first
 // one is generated. All of them are read only if a key is missing: the namespace may have many Secrets of others.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
-	known := rotation.Irreplaceable(rotationOf(garden))
+	known := components.RotatedSecrets().Irreplaceable(rotationOf(garden))
 	observe := func(read func(context.Context) (*users, error)) manager.Observe {
 		var found *users
 		return func(ctx context.Context, logicalName, current string) (secrets.Evidence, error) {
@@ -149,29 +141,27 @@ func (r *Reconciler) ownUsers(ctx context.Context) (*users, error) {
 	for i := range all.Items {
 		found.secrets = append(found.secrets, all.Items[i].ObjectMeta)
 	}
-	kinds := map[string]func() client.Object{
-		"Deployment":      func() client.Object { return &appsv1.Deployment{} },
-		"ManagedResource": func() client.Object { return &resourcesv1alpha1.ManagedResource{} },
-	}
-	for kind, names := range keyUsers {
-		for _, name := range names {
-			each, err := r.ownUser(ctx, kind, name, kinds[kind]())
-			if rollout.IsGone(err) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read object that may need a key: %w", err)
-			}
-			found.objects = append(found.objects, each)
+	for _, known := range components.KeyUsers() {
+		each, err := r.ownUser(ctx, known)
+		if rollout.IsGone(err) {
+			continue
 		}
+		if err != nil {
+			return nil, fmt.Errorf("read object that may need a key: %w", err)
+		}
+		found.objects = append(found.objects, each)
 	}
 	slices.SortFunc(found.objects, func(a, b user) int { return strings.Compare(a.name, b.name) })
 	return found, nil
 }
 
-// ownUser reads an object of the Garden into o.
-func (r *Reconciler) ownUser(ctx context.Context, kind, name string, o client.Object) (user, error) {
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Operator.Namespace, Name: name}, o); err != nil {
+// ownUser reads an object of the Garden.
+func (r *Reconciler) ownUser(ctx context.Context, known component.Object) (user, error) {
+	var o client.Object = &appsv1.Deployment{}
+	if known.GroupVersionKind == rollout.ManagedResource {
+		o = &resourcesv1alpha1.ManagedResource{}
+	}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Operator.Namespace, Name: known.Name}, o); err != nil {
 		return user{}, err
 	}
 	content := map[string][]byte{}
@@ -185,7 +175,7 @@ func (r *Reconciler) ownUser(ctx context.Context, kind, name string, o client.Ob
 			content[each.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
 		}
 	}
-	return userOf(kind, o, content)
+	return userOf(known.Kind, o, content)
 }
 
 // userOf returns an object of a kind as a user of keys. Content has the data of Secrets by name.
@@ -205,7 +195,9 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 	}
 	return user{
 		name: kind + " " + named.GetNamespace() + "/" + named.GetName(), secrets: secrets.NamesIn(manifest),
-		isOwn: slices.Contains(keyUsers[kind], named.GetName()),
+		isOwn: slices.ContainsFunc(components.KeyUsers(), func(known component.Object) bool {
+			return known.Kind == kind && known.Name == named.GetName()
+		}),
 	}, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
-	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
@@ -196,7 +196,7 @@ func (s *scene) expectKnownUsersOfKeys() {
 	found := map[string]bool{}
 	for object, manifest := range manifests {
 		for _, secret := range secrets.NamesIn(manifest) {
-			for _, key := range rotation.Kept() {
+			for _, key := range components.RotatedSecrets().Kept() {
 				if is, isBundle := secrets.IsNameOf(key, secret); is && !isBundle {
 					found[object] = true
 				}

@@ -17,6 +17,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -42,6 +43,15 @@ func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
 	}, []string{"secret", "part"})
 }
 
+// NewIssued registers the metric with the times at which credentials were issued.
+func NewIssued(registry prometheus.Registerer) *prometheus.GaugeVec {
+	// `secret` is the logical name of one of the [credentials](reference/credentials.md). Each reconciliation sets it.
+	return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "espalier_garden_credential_issued_seconds",
+		Help: "When the current content of a managed Secret was issued, in seconds since 1970, by logical name of the Secret.",
+	}, []string{"secret"})
+}
+
 // reportExpiry reports when certificate authorities expire: in a metric, and in a condition and an Event if a rotation is urgent.
 func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Manager) error {
 	if r.Expiry != nil {
@@ -64,15 +74,18 @@ func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Man
 			urgent = append(urgent, fmt.Sprintf("%s (%s)", authority.Name, end.UTC().Format(time.RFC3339)))
 		}
 	}
-	live := s.garden.Status.Conditions
-	if equality.Semantic.DeepEqual(withExpiry(r.Clock, live, urgent), live) {
+	live, overdue := s.garden.Status.Conditions, r.overdue(s.garden, m)
+	reported := func(conditions []corev1beta1.Condition) []corev1beta1.Condition {
+		return withOverdue(r.Clock, withExpiry(r.Clock, conditions, urgent), overdue)
+	}
+	if equality.Semantic.DeepEqual(reported(live), live) {
 		return nil
 	}
 	if len(urgent) > 0 {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonAuthoritiesExpire, "Reconcile", "%s", expiryMessage(urgent))
 	}
 	err := s.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
-		status.Conditions = withExpiry(r.Clock, status.Conditions, urgent)
+		status.Conditions = reported(status.Conditions)
 	})
 	if err != nil {
 		return fmt.Errorf("record expiring certificate authorities: %w", err)
@@ -80,9 +93,17 @@ func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Man
 	return nil
 }
 
-// reportCertificates reports in a metric when certificates that an authority has signed expire. It is called at the end of every operation,
-// also of a failed one: the expiry of a certificate that was not renewed is important then.
+// reportCertificates reports in metrics when credentials were issued, and when certificates that an authority has signed expire. It is
+// called at the end of every operation, also of a failed one: the expiry of a certificate that was not renewed is important then.
 func (r *Reconciler) reportCertificates(m *manager.Manager) {
+	if r.Issued != nil {
+		r.Issued.Reset()
+		for _, each := range components.Registry() {
+			if at, exists := issuedAt(m.Newest(each.Name)); exists && each.Name != resourcemanager.BootstrapSecret {
+				r.Issued.WithLabelValues(each.Name).Set(float64(at.Unix()))
+			}
+		}
+	}
 	if r.Expiry == nil {
 		return
 	}
@@ -104,12 +125,20 @@ func endOf(secret *corev1.Secret) (time.Time, bool) {
 func withExpiry(now clock.PassiveClock, conditions []corev1beta1.Condition, urgent []string) []corev1beta1.Condition {
 	const kind = operatorv1alpha1.CertificateAuthoritiesExpire
 	if len(urgent) == 0 {
-		return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == kind })
+		return withoutCondition(conditions, kind)
 	}
+	return withTrue(now, conditions, kind, operatorv1alpha1.ReasonRotationRequired, expiryMessage(urgent))
+}
+
+func withoutCondition(conditions []corev1beta1.Condition, kind corev1beta1.ConditionType) []corev1beta1.Condition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == kind })
+}
+
+func withTrue(
+	now clock.PassiveClock, conditions []corev1beta1.Condition, kind corev1beta1.ConditionType, reason, message string,
+) []corev1beta1.Condition {
 	condition := corev1beta1.GetOrInitCondition(now, conditions, kind)
-	condition = corev1beta1.UpdatedCondition(
-		now, condition, corev1beta1.ConditionTrue, operatorv1alpha1.ReasonRotationRequired, expiryMessage(urgent))
-	return corev1beta1.MergeConditions(conditions, condition)
+	return corev1beta1.MergeConditions(conditions, corev1beta1.UpdatedCondition(now, condition, corev1beta1.ConditionTrue, reason, message))
 }
 
 func expiryMessage(urgent []string) string {

@@ -50,6 +50,7 @@ func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task,
 			running.Stop()
 		}
 		if err != nil && ctx.Err() == nil && !conflict.Only(err) {
+			r.Metrics.taskFailed(task.Name)
 			r.Recorder.Eventf(garden, nil, "Warning", reasonTaskFailed, "Run", "Task %q failed: %s", task.Name, excerpt.Of(err.Error(), maxNote))
 		}
 		return err
@@ -59,6 +60,7 @@ func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task,
 
 // record records in the status why an operation failed, and in an Event too, unless its tasks have created Events. It returns the error.
 func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
+	r.Metrics.ended(s.garden, outcomeFailed)
 	if _, ofTasks := errors.AsType[flow.TaskErrors](err); !ofTasks {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationFailed, "Run", "%s", excerpt.Of(err.Error(), maxNote))
 	}

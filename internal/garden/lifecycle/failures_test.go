@@ -1,15 +1,20 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
@@ -45,4 +50,15 @@ func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
 	g.Expect(withRemedy(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
 	g.Expect(withRemedy(errors.New("other"))).To(MatchError("other"))
 	g.Expect(withRemedy(nil)).To(Succeed())
+}
+
+func TestFailuresOfTasksAreCounted(t *testing.T) {
+	g := NewWithT(t)
+	registry := prometheus.NewRegistry()
+	r := &Reconciler{Metrics: NewMetrics(registry, nil), Recorder: events.NewFakeRecorder(1)}
+	task := r.withEvents(&operatorv1alpha1.Garden{}, flow.Task{Name: "a", Run: func(context.Context) error { return errors.New("no") }}, nil)
+	g.Expect(task.Run(t.Context())).NotTo(Succeed())
+	sample := &dto.Metric{}
+	g.Expect(r.Metrics.failures.WithLabelValues("a").Write(sample)).To(Succeed())
+	g.Expect(sample.GetCounter().GetValue()).To(Equal(1.0))
 }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -46,6 +48,55 @@ func TestProgramsOfGardenerAreDeployed(t *testing.T) {
 	s.Expect(served).To(HaveKey("apiservice____v1beta1.core.gardener.cloud.yaml"))
 	s.Expect(s.contents("gardener-admission-controller-virtual")).To(
 		HaveKey("validatingwebhookconfiguration____gardener-admission-controller.yaml"))
+}
+
+func TestUsersLearnTheVersionThatGardenerServerReports(t *testing.T) {
+	s := newInstalledScene(t)
+	info := func() string {
+		return string(s.contents("gardener-apiserver-virtual")["configmap__gardener-system-public__gardener-info.yaml"])
+	}
+	status := http.StatusOK
+	s.answer("gardener-apiserver", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(`{"gitVersion": "v1.151.2"}`))
+	})
+	s.mustReconcile()
+	s.Expect(info()).To(ContainSubstring("version: v1.151.2"))
+
+	status = http.StatusForbidden
+	s.mustReconcile()
+	s.Expect(info()).To(ContainSubstring("version: v1.149.3"))
+}
+
+func TestSeedsGetCredentialsOfGlobalMonitoring(t *testing.T) {
+	s := newInstalledScene(t)
+	generated := s.secrets("global-observability-ingress")
+	s.Expect(generated).To(HaveLen(1))
+	s.Expect(generated[0].Name).To(Equal("global-observability-ingress-d701e4a9"))
+	s.Expect(generated[0].Labels).To(And(HaveKeyWithValue("persist", "true"), HaveKeyWithValue("gardener.cloud/role", "global-monitoring")))
+	const replica = "secret__garden__observability-ingress-d701e4a9.yaml"
+	s.Expect(string(s.contents("global-monitoring-virtual")[replica])).To(And(
+		ContainSubstring("username: "), ContainSubstring("password: "), ContainSubstring("auth: "),
+		ContainSubstring("gardener.cloud/role: global-monitoring\n"),
+	))
+
+	virtual := s.connect(s.virtual, nil)
+	create := func(name string) {
+		t.Helper()
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "garden", Name: name, Labels: map[string]string{"gardener.cloud/role": "global-monitoring"},
+		}}
+		s.Expect(virtual.Create(t.Context(), secret)).To(Succeed())
+		t.Cleanup(func() { s.Expect(virtual.Delete(context.WithoutCancel(t.Context()), secret)).To(Succeed()) })
+	}
+	garden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden"}} // the virtual cluster of all scenes is the same
+	s.Expect(client.IgnoreAlreadyExists(virtual.Create(t.Context(), garden))).To(Succeed())
+	create("of-user")
+	s.mustReconcile()
+	s.Expect(s.contents("global-monitoring-virtual")).NotTo(HaveKey(replica))
+	create("of-other-user")
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("there must be one Secret of a user with the label gardener.cloud/role=global-monitoring")))
 }
 
 // gardenerServer creates a Deployment of gardener-apiserver whose Pods are ready but not available, and returns it. Its ManagedResource
@@ -121,6 +172,55 @@ func TestProjectControllerTakesTheProjectsOfGardenerControllerManager(t *testing
 	s.reconciler.Operator.ProjectController = true
 	s.mustReconcile()
 	s.Expect(s.contents("gardener-controller-manager-virtual")).To(And(HaveKey(policy), HaveKey(binding)))
+}
+
+func TestProjectControllerIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T) {
+	s := newInstalledScene(t)
+	isThere := func() []bool {
+		return []bool{
+			s.set(s.namespace(), "project-controller-virtual"), s.set(s.namespace(), "project-controller-runtime"),
+			s.exists(&corev1.Secret{}, s.namespace(), "shoot-access-project-controller"),
+		}
+	}
+	s.Expect(isThere()).To(HaveEach(false))
+	s.reconciler.Operator.ProjectController = true
+	s.mustReconcile()
+	s.Expect(isThere()).To(HaveEach(true))
+	s.Expect(s.contents("project-controller-virtual")).To(HaveKey("clusterrolebinding____project-controller-source.yaml"))
+	runtime := s.contents("project-controller-runtime")
+	s.Expect(string(runtime["deployment__garden__project-controller.yaml"])).To(
+		ContainSubstring("image: example.com/project-controller:v1"))
+	s.reconciler.Operator.ProjectController = false
+	s.mustReconcile()
+	s.Expect(isThere()).To(HaveEach(false))
+}
+
+func TestObservabilityIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T) {
+	s := newInstalledScene(t)
+	const name = "kube-state-metrics-runtime"
+	s.Expect(s.set(s.namespace(), name)).To(BeFalse())
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(each string) bool { return each == name })
+	s.mustReconcile()
+	set := &resourcesv1alpha1.ManagedResource{}
+	s.Expect(s.exists(set, s.namespace(), name)).To(BeTrue())
+	s.Expect(set.Labels).To(HaveKeyWithValue("care.gardener.cloud/condition-type", "ObservabilityComponentsHealthy"))
+	const needed = "prometheus-operator"
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(each string) bool { return each == needed })
+	s.mustReconcile()
+	s.Expect(s.set(s.namespace(), name)).To(BeFalse())
+	s.Expect(s.set(s.namespace(), needed)).To(BeTrue())
+
+	gardenlet := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardenlet"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "gardenlet"}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "gardenlet"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "gardenlet", Image: "example.com/gardenlet"}}},
+		},
+	}}
+	s.Expect(s.admin.Create(t.Context(), gardenlet)).To(Succeed())
+	s.reconciler.Operator.SkipComponents = components.Skippable()
+	s.mustReconcile()
+	s.Expect(s.set(s.namespace(), needed)).To(BeTrue())
 }
 
 // Requests that call a webhook, or that need an API of Gardener, would fail before the programs run.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/flow"
@@ -42,7 +43,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	platform, plane := r.planes(garden, secrets, v)
 	tasks, err := r.run(ctx, s, "Garden reconciliation", components.Reconciliation(), platform, plane)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, r.withUnproven(ctx, s, err)
 	}
 	if failure := r.cleanUpSecrets(ctx, garden, secrets); failure != nil {
 		return ctrl.Result{}, failure
@@ -55,10 +56,13 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if failure := r.deleteProbes(ctx, garden, secrets); failure != nil {
+		return ctrl.Result{}, failure
+	}
 	if again {
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.SyncPeriod}, nil
+	return ctrl.Result{RequeueAfter: r.untilNext(s.garden, secrets, v.Maintenance)}, r.announceRotation(ctx, s, secrets)
 }
 
 // prepare takes the steps that precede the flow of a reconciliation, one after the other. It returns the values for the flow.
@@ -113,6 +117,9 @@ func (r *Reconciler) delete(ctx context.Context, s *status, secrets *manager.Man
 	if r.Expiry != nil {
 		r.Expiry.Reset()
 	}
+	if r.Issued != nil {
+		r.Issued.Reset()
+	}
 	if err := platform.ForgetNetworks(ctx); err != nil {
 		return err
 	}
@@ -153,12 +160,14 @@ func (r *Reconciler) run(
 	return tasksOf(last), err
 }
 
-// cluster returns the runtime cluster. The operator takes over the objects of Gardener's own operator.
-func (r *Reconciler) cluster() rollout.Cluster {
+func (r *Reconciler) cluster() rollout.Cluster { return RuntimeCluster(r.Client) }
+
+// RuntimeCluster returns the runtime cluster. The operator takes over the objects of Gardener's own operator.
+func RuntimeCluster(live client.WithWatch) rollout.Cluster {
 	return rollout.Cluster{
-		Client: r.Client, FieldManager: fieldManager, Predecessor: "gardener-operator",
+		Client: live, FieldManager: fieldManager, Predecessor: "gardener-operator",
 		CreatedBy:    rollout.Label{Key: operatorv1alpha1.LabelCreatedBy, Value: operatorv1alpha1.CreatedByOperator},
-		LimitedKinds: []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"},
+		LimitedKinds: []string{"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "PriorityClass"},
 	}
 }
 
@@ -169,7 +178,7 @@ func (r *Reconciler) planes(
 	platform, plane := r.platform(garden, secrets, v), r.controlPlane(garden, secrets, v)
 	installer := install.Installer{
 		Cluster: r.cluster(), Secrets: secrets, Values: v, Limits: r.Timing.defaulted().Limits, OmitsDefinition: r.OmitsDefinition,
-		DefinitionKept: platform.ReportKept, Abandons: plane.Abandons(), WayOut: plane.WithWayOut,
+		DefinitionKept: platform.ReportKept, DefinitionNewer: platform.ReportNewer, Abandons: plane.Abandons(), WayOut: plane.WithWayOut,
 	}
 	platform.Installer, plane.Installer = installer, installer
 	return platform, plane
@@ -187,7 +196,7 @@ func (r *Reconciler) controlPlane(garden *operatorv1alpha1.Garden, secrets *mana
 	return &virtual.ControlPlane{
 		Cluster: r.cluster(), Secrets: secrets, Values: v, Clock: r.Clock, Timing: r.Timing.Virtual,
 		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLostResources(garden),
-		Connection: r.Connection, Logs: r.Logs, Dial: r.Dial,
+		Connection: r.Connection, Logs: r.Logs, Dial: r.Dial, Source: r.source(),
 		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,
 		Abandoned: garden.Annotations[operatorv1alpha1.AnnotationAbandonVirtualCluster],
 	}

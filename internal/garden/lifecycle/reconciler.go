@@ -30,6 +30,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -40,71 +41,6 @@ import (
 // Gardens are watched; finalizer and annotations are patched.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
-// Definitions are deployed, awaited and destroyed; their deletion is confirmed by an annotation. A server-side apply creates them, so that
-// the right to create them can be limited to names too.
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=verticalpodautoscalercheckpoints.autoscaling.k8s.io;verticalpodautoscalers.autoscaling.k8s.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=etcdcopybackupstasks.druid.gardener.cloud;etcdopstasks.druid.gardener.cloud;etcds.druid.gardener.cloud,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=wasmplugins.extensions.istio.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clusterfilters.fluentbit.fluent.io;clusterfluentbitconfigs.fluentbit.fluent.io;clusterinputs.fluentbit.fluent.io;clustermultilineparsers.fluentbit.fluent.io;clusteroutputs.fluentbit.fluent.io;clusterparsers.fluentbit.fluent.io;collectors.fluentbit.fluent.io;filters.fluentbit.fluent.io;fluentbitconfigs.fluentbit.fluent.io;fluentbits.fluentbit.fluent.io;multilineparsers.fluentbit.fluent.io;outputs.fluentbit.fluent.io;parsers.fluentbit.fluent.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=destinationrules.networking.istio.io;envoyfilters.networking.istio.io;gateways.networking.istio.io;proxyconfigs.networking.istio.io;serviceentries.networking.istio.io;sidecars.networking.istio.io;virtualservices.networking.istio.io;workloadentries.networking.istio.io;workloadgroups.networking.istio.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=managedresources.resources.gardener.cloud,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=authorizationpolicies.security.istio.io;peerauthentications.security.istio.io;requestauthentications.security.istio.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=telemetries.telemetry.istio.io,verbs=create;patch;update;delete
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=patch;delete
-// Objects of these definitions keep them from being destroyed.
-// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds;etcdcopybackupstasks;etcdopstasks,verbs=list
-// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers;hvpas,verbs=list
-// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=clusterfilters;clusterfluentbitconfigs;clusterinputs;clustermultilineparsers,verbs=list
-// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=clusteroutputs;clusterparsers;collectors;filters;fluentbitconfigs;fluentbits,verbs=list
-// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=multilineparsers;outputs;parsers,verbs=list
-// +kubebuilder:rbac:groups=networking.istio.io,resources=destinationrules;envoyfilters;gateways;proxyconfigs;serviceentries;sidecars,verbs=list
-// +kubebuilder:rbac:groups=networking.istio.io,resources=virtualservices;workloadentries;workloadgroups,verbs=list
-// +kubebuilder:rbac:groups=security.istio.io,resources=authorizationpolicies;peerauthentications;requestauthentications,verbs=list
-// +kubebuilder:rbac:groups=telemetry.istio.io,resources=telemetries,verbs=list
-// +kubebuilder:rbac:groups=extensions.istio.io,resources=wasmplugins,verbs=list
-// The garden namespace and the namespace of istiod are prepared. They exist, because Roles of the operator are in them. When the Garden is
-// deleted, an annotation of the garden namespace is removed. The namespace of the gateway is created and deleted.
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=create
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden;istio-system,verbs=get;update
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=patch
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=virtual-garden-istio-ingress,verbs=get;watch;update;delete
-// Credentials, and the content of ManagedResources, are Secrets. Any ManagedResource of the cluster can keep the Garden from being deleted.
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;patch;delete;update,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
-// The ManagedResources of Istio are in the namespace of istiod.
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
-// +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;create;update;delete,namespace=istio-system,roleName=espalier-garden-operator-istio
-// Etcds are deployed, awaited and destroyed; their deletion is confirmed by an annotation.
-// +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=get;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// Immutable ConfigMaps are destroyed with the objects that referred to them.
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
-// The resource manager is deployed, awaited and destroyed.
-// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts;services,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// netpol-controller makes policies in all namespaces that Services or its configuration select. The operator waits for some of them.
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;watch;delete
-// The Deployments of the resource manager have PodDisruptionBudgets and VerticalPodAutoscalers, and its webhooks are awaited.
-// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=verticalpodautoscalers,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;watch;delete
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=gardener-resource-manager,verbs=get;delete
-// The resource manager has rights that the operator itself does not have, among them the rights of cluster-admin. Like definitions,
-// ClusterRoles and their bindings are created by a server-side apply.
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete;escalate;bind
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=cluster-admin,verbs=bind
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=gardener-resource-manager-cluster-admin;gardener-resource-manager-source;gardener-resource-manager-webhooks-source;gardener-resource-manager-webhooks-target;gardener-resource-manager-webhooks-target-selfmanaged;gardener-resource-manager-networkpolicies-target;gardener-resource-manager-tokens-target-invalidator,verbs=get;watch;create;patch;update;delete
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;watch;create;update;delete;escalate;bind,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;watch;create;update;delete,namespace=garden,roleName=espalier-garden-operator-garden
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;escalate,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete;bind,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
-// NetworkPolicies allow the ports of the API server of the runtime cluster.
-// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
-// Events report failures, long waits, operations that are refused and definitions that are kept.
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,namespace=default,roleName=espalier-garden-operator-events
 
 // Reconciler is the main loop. All fields are required unless they say otherwise.
 type Reconciler struct {
@@ -115,7 +51,7 @@ type Reconciler struct {
 	Connection *virtual.Connection
 	// Logs returns the last lines of the log of a Pod. Nil: no error has a log.
 	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
-	// Dial connects to the main etcd of the virtual cluster. Nil: like net.Dialer.
+	// Dial connects to servers of the control plane and to their Pods. Nil: like net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock gives the times in the status.
 	Clock clock.PassiveClock
@@ -134,6 +70,12 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Expiry is the metric of NewExpiry. Nil: no metric says when certificates expire.
 	Expiry *prometheus.GaugeVec
+	// Issued is the metric of NewIssued. Nil: no metric says when credentials were issued.
+	Issued *prometheus.GaugeVec
+	// Schedule says when credentials are rotated.
+	Schedule rotation.Schedule
+	// Metrics count operations and failures. Nil: they are not counted.
+	Metrics *Metrics
 	// Random is where new credentials come from. The zero value stands for the operating system.
 	Random secretconfig.Source
 	// Timing changes durations for tests. The zero value stands for the defaults.
@@ -167,6 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if p := pauseOf(garden, now); p != nil {
 		return p.result(now), r.writePause(ctx, garden, p)
 	}
+	r.Metrics.saw(garden)
 	s := &status{client: r.Client, garden: garden, clock: r.Clock}
 	old, err := r.before(ctx, garden)
 	if err != nil {
@@ -183,7 +126,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	result, err := r.operate(ctx, s)
+	r.Metrics.checked(err)
+	if err == nil {
+		r.Metrics.ended(s.garden, outcomeSucceeded)
+	}
 	if errors.Is(err, errOutdated) {
+		r.Metrics.ended(s.garden, outcomeOutdated)
 		log.FromContext(ctx).Info("Ended the operation early", "reason", err.Error())
 		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 	}

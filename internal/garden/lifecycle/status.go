@@ -21,7 +21,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
-	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
 // Descriptions of operations.
@@ -32,8 +31,8 @@ const (
 	retried              = " Operation will be retried."
 )
 
-// status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch of the differences: the care
-// controller writes conditions at the same time. No two goroutines use it at the same time.
+// status writes the parts of the status of a Garden that belong to operations. Each write is a merge patch that contains only the changed
+// fields, because the care controller may write conditions at the same time. Only one goroutine may use a value of this type.
 type status struct {
 	client client.Client
 	clock  clock.PassiveClock
@@ -75,21 +74,22 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	annotation := s.garden.Annotations[gardenerOperation]
 	operations, rest := rotation.Parse(annotation)
 	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
-	kubernetes, _ := versions.ParseKubernetes(s.garden.Spec.VirtualCluster.Kubernetes.Version) // a malformed version counts as an old one
-	facts := rotation.Facts{Operations: operations, Now: now, SingleStepEncryption: kubernetes.AtLeast(rotation.SingleStepEncryptionFrom)}
+	scheduled, err := r.scheduled(ctx, s, operations)
+	if err != nil {
+		return err
+	}
+	facts := rotation.Facts{Operations: operations.Union(scheduled), Now: now, SingleStepEncryption: rotatesEncryptionInOneStep(s.garden)}
 	facts.ClockProblem = s.clocks.problem()
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
-	if rotation.StartsForSeeds(rotationOf(s.garden), operations).Len() > 0 {
-		facts.SeedProblem = r.seedProblem(ctx, s)
-		if err := ctx.Err(); err != nil { // the process ends, and the next one asks again
-			return err
-		}
+	err = r.checkRotations(ctx, s, &facts)
+	if err != nil {
+		return err
 	}
 	next, refused := rotation.Begin(rotationOf(s.garden), facts)
 	for _, each := range refused {
 		s.refused = append(s.refused, excerpt.Of(each, maxNote))
 	}
-	err := s.write(ctx, true, func(status *operatorv1alpha1.GardenStatus) {
+	err = s.write(ctx, true, func(status *operatorv1alpha1.GardenStatus) {
 		status.LastOperation = &operatorv1alpha1.LastOperation{
 			Type: operationType(s.garden), State: operatorv1alpha1.LastOperationProcessing, Description: s.description(startOf(s.garden)),
 			LastUpdateTime: now,
@@ -103,18 +103,31 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 		return fmt.Errorf("record start of operation: %w", err)
 	}
 	s.begun = s.garden.DeepCopy()
-	for _, each := range s.refused {
-		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", each)
-	}
+	r.reportRequests(s, scheduled)
 	if operations.Len() == 0 {
 		return nil
 	}
 	return r.removeOperations(ctx, s, rest)
 }
 
-// seedProblem returns why a rotation in which Seeds take part must not start, or "".
-func (r *Reconciler) seedProblem(ctx context.Context, s *status) string {
-	return r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator}).SeedProblem(ctx)
+// checkRotations checks whether the rotations that operations would start or complete may do so.
+func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotation.Facts) (err error) {
+	all, ofSeeds := rotation.Starts(rotationOf(s.garden), facts.Operations)
+	plane := r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator})
+	if all.Len() > 0 {
+		if facts.StartProblem, err = plane.StartProblem(ctx); err != nil {
+			return err
+		}
+	}
+	if ofSeeds.Len() > 0 {
+		facts.SeedProblem = plane.SeedProblem(ctx)
+	}
+	if rotation.CompletesAuthorities(rotationOf(s.garden), facts.Operations).Len() > 0 {
+		if facts.ClientProblem, err = r.clientProblem(ctx, s.garden); err != nil {
+			return err
+		}
+	}
+	return ctx.Err() // the process ends, and the next one asks again
 }
 
 // removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the
@@ -158,7 +171,7 @@ func (s *status) succeeded(
 			Type: operatorv1alpha1.LastOperationReconcile, State: operatorv1alpha1.LastOperationSucceeded, Progress: 100,
 			Description: s.description(reconciled), LastUpdateTime: now,
 		}
-		status.Tasks = tasks
+		status.Tasks, status.Conditions = tasks, withProof(s.clock, status.Conditions, "")
 		setRotation(status, next)
 		encryptionOf(encrypted)(status)
 	})

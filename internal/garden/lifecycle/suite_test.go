@@ -38,6 +38,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	imagevector "github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -76,7 +77,7 @@ var fewDefinitions = []string{
 	"managedresources.resources.gardener.cloud", "etcds.druid.gardener.cloud", "etcdcopybackupstasks.druid.gardener.cloud",
 	"verticalpodautoscalers.autoscaling.k8s.io",
 	"gateways.networking.istio.io", "virtualservices.networking.istio.io", "destinationrules.networking.istio.io",
-	"clusteroutputs.fluentbit.fluent.io",
+	"clusteroutputs.fluentbit.fluent.io", "prometheuses.monitoring.coreos.com", "dnsrecords.extensions.gardener.cloud",
 }
 
 // scene is a Garden on a real API server. The reconciler has the rights of the binary.
@@ -96,6 +97,8 @@ type scene struct {
 	// idle are the kinds whose controllers do nothing.
 	idle sync.Map
 	keys atomic.Int64
+	// behind contains the credentials of the Pods that keep former ones, by their names.
+	behind sync.Map
 }
 
 // prepared are states of the API server that scenes begin with, which are made once and then copied: a new Garden takes some seconds of
@@ -158,6 +161,7 @@ func prepare(t *testing.T) {
 	s.createAccount()
 	prepared.operator = s.operator(server.Config)
 	s.serveSeeds()
+	s.createProbeAccount()
 	prepared.bare, err = prepared.storage.Copy(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 
@@ -200,10 +204,12 @@ func newSceneIn(t *testing.T, state local.Stored) *scene {
 		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
 		Operator: values.Operator{
 			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" }, Images: images,
+			SkipComponents: components.Skippable(),
 		},
 		SyncPeriod: time.Hour, Workers: 1, Recorder: s.recorder, Random: s.source(),
 		Timing:          lifecycle.Timing{ReportDelay: time.Hour},
 		OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
+		Dial:            s.dialPod,
 	}
 	s.play()
 	t.Cleanup(s.leave)
@@ -271,7 +277,7 @@ func (s *scene) source() secretconfig.Source {
 			return nil, err
 		}
 		return pool[int(s.keys.Add(1))%len(pool)], nil
-	}}
+	}, HashPassword: func(string) (string, error) { return "hash", nil }}
 }
 
 // play plays the controllers of a runtime cluster, until the scene is left.
@@ -421,7 +427,10 @@ func (s *scene) definitions(groups ...string) []string {
 	return names
 }
 
-var deployedGroups = []string{"druid.gardener.cloud", "autoscaling.k8s.io", "istio.io", "fluentbit.fluent.io", "resources.gardener.cloud"}
+var deployedGroups = []string{
+	"druid.gardener.cloud", "autoscaling.k8s.io", "istio.io", "fluentbit.fluent.io", "monitoring.coreos.com", "extensions.gardener.cloud",
+	"resources.gardener.cloud",
+}
 
 // delete marks the Garden for deletion.
 func (s *scene) delete() {

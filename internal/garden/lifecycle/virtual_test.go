@@ -15,6 +15,7 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -219,22 +221,28 @@ func (s *scene) backup(status druidcorev1alpha1.ConditionStatus) {
 func (s *scene) backups() (paths chan string) {
 	s.t.Helper()
 	paths = make(chan string, 10)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { paths <- r.Host + r.URL.String() }))
+	s.answer("etcd-server-main", func(_ http.ResponseWriter, r *http.Request) { paths <- r.Host + r.URL.String() })
+	return paths
+}
+
+// answer lets a server with the certificate in a managed Secret, by its logical name, answer all requests of the operator to Services.
+func (s *scene) answer(certificate string, handler http.HandlerFunc) {
+	s.t.Helper()
+	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		list := &corev1.SecretList{}
-		err := s.admin.List(context.Background(), list, client.MatchingLabels{"name": "etcd-server-main"})
+		err := s.admin.List(context.Background(), list, client.MatchingLabels{"name": certificate})
 		if err != nil || len(list.Items) != 1 {
 			return nil, fmt.Errorf("%d Secrets: %w", len(list.Items), err)
 		}
-		certificate, err := tls.X509KeyPair(list.Items[0].Data["tls.crt"], list.Items[0].Data["tls.key"])
-		return &certificate, err
+		pair, err := tls.X509KeyPair(list.Items[0].Data["tls.crt"], list.Items[0].Data["tls.key"])
+		return &pair, err
 	}}
 	server.StartTLS()
 	s.t.Cleanup(server.Close)
 	s.reconciler.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}
-	return paths
 }
 
 // serve lets the virtual cluster serve resources of core.gardener.cloud, until the test ends.
@@ -646,6 +654,9 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 	version := func(v string) func(*operatorv1alpha1.Garden) {
 		return func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = v }
 	}
+	registry := prometheus.NewRegistry()
+	s.reconciler.Metrics = lifecycle.NewMetrics(registry, s.admin)
+	failing := func(check string) float64 { return samples(s.WithT, registry)["preflight_failing "+check] }
 	s.backups()
 	s.create(backedUp)
 	s.mustReconcile()
@@ -656,6 +667,7 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("spec.virtualCluster.kubernetes.version is 1.35.0, but kube-apiserver has 1.33.1, " +
 		"and an upgrade cannot skip a minor version; correct spec.virtualCluster.kubernetes.version")))
 	s.Expect(image()).To(Equal(before))
+	s.Expect(failing("kubernetes-version")).To(Equal(1.0))
 
 	s.edit(version("1.34.0"))
 	s.backup("False")
@@ -663,8 +675,11 @@ func TestVersionOfTheVirtualClusterCannotSkipAMinorVersion(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("backups of Etcd garden/virtual-garden-etcd-main fail: a message; repair them, or skip " +
 		"this check with the annotation espalier.dev/skipped-checks=etcd-backup")))
 	s.Expect(image()).To(Equal(before))
+	s.Expect(failing("kubernetes-version")).To(Equal(0.0))
+	s.Expect(failing("etcd-backup")).To(Equal(1.0))
 	s.backup("True")
 	s.mustReconcile()
+	s.Expect(failing("etcd-backup")).To(Equal(0.0))
 	s.Expect(image()).To(HaveSuffix(":v1.34.0"))
 	s.edit(version("1.33.1"))
 	_, err = s.reconcile()

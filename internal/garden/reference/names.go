@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/extension/rules"
 )
 
 // Kinds of objects that Gardens refer to.
@@ -12,7 +13,7 @@ const (
 	configMap = "ConfigMap"
 )
 
-// Name is the name of a Secret or a ConfigMap that a Garden refers to, in the namespace of the Garden.
+// Name is the name of a Secret or a ConfigMap that a Garden or an Extension refers to, in the namespace of the Garden.
 type Name struct{ Kind, Name string }
 
 // Of collects the names that a Garden refers to, without empty ones.
@@ -21,6 +22,16 @@ func Of(g *operatorv1alpha1.Garden) sets.Set[Name] {
 	if etcd := cluster.ETCD; etcd != nil && etcd.Main != nil && etcd.Main.Backup != nil {
 		names.Insert(Name{secret, etcd.Main.Backup.SecretRef.Name})
 	}
+	if g.Spec.DNS != nil {
+		for _, provider := range g.Spec.DNS.Providers {
+			names.Insert(Name{secret, provider.SecretRef.Name})
+		}
+	}
+	for _, each := range g.Spec.Resources {
+		if kind := each.ResourceRef.Kind; kind == secret || kind == configMap {
+			names.Insert(Name{kind, each.ResourceRef.Name})
+		}
+	}
 	if server := cluster.Kubernetes.KubeAPIServer; server != nil {
 		insertKubeAPIServer(names, server)
 	}
@@ -28,6 +39,17 @@ func Of(g *operatorv1alpha1.Garden) sets.Set[Name] {
 		insertCommonSettings(names, server.AdmissionPlugins, server.AuditConfig, server.AuditWebhook)
 	}
 	return names.Delete(Name{Kind: secret}, Name{Kind: configMap})
+}
+
+// OfExtension collects the names that an Extension refers to, without empty ones.
+func OfExtension(e *operatorv1alpha1.Extension) sets.Set[Name] {
+	names := sets.New[Name]()
+	for _, each := range rules.References(e) {
+		if each.Name != "" {
+			names.Insert(Name{each.Kind, each.Name})
+		}
+	}
+	return names
 }
 
 // insertCommonSettings inserts the names in settings that both API servers have.

@@ -8,14 +8,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// facts are the inputs of a decision about a Garden.
+// facts are the inputs of a decision about a Garden or an Extension, the owner.
 type facts struct {
-	garden *operatorv1alpha1.Garden
-	// referenced are the names of the objects that Gardens refer to. Gardens in deletion do not count.
+	owner client.Object
+	// names are the names of the objects that the owner refers to.
+	names sets.Set[Name]
+	// referenced are the names of the objects that Gardens and Extensions refer to. Those in deletion do not count.
 	referenced sets.Set[Name]
 	// objects are the Secrets and ConfigMaps in the namespace.
 	objects []metav1.PartialObjectMetadata
@@ -25,8 +28,8 @@ type facts struct {
 type actions struct {
 	// release and protect are the objects whose finalizer is removed or added.
 	release, protect []metav1.PartialObjectMetadata
-	// protectGarden is true if the Garden must have the finalizer, and false if the finalizer must be removed.
-	protectGarden bool
+	// protectOwner is true if the owner must have the finalizer, and false if the finalizer must be removed.
+	protectOwner bool
 	// problems say which references cannot be protected.
 	problems []error
 }
@@ -38,11 +41,11 @@ func plan(f facts) actions {
 			todo.release = append(todo.release, object)
 		}
 	}
-	if f.garden.DeletionTimestamp != nil {
+	if f.owner.GetDeletionTimestamp() != nil {
 		return todo
 	}
 
-	for _, name := range slices.SortedFunc(maps.Keys(Of(f.garden)), secretsFirst) {
+	for _, name := range slices.SortedFunc(maps.Keys(f.names), secretsFirst) {
 		i := slices.IndexFunc(f.objects, func(o metav1.PartialObjectMetadata) bool { return nameOf(&o) == name })
 		if i < 0 {
 			todo.problems = append(todo.problems, fmt.Errorf("referenced %s %q does not exist", name.Kind, name.Name))
@@ -59,7 +62,7 @@ func plan(f facts) actions {
 		default:
 			todo.protect = append(todo.protect, object)
 		}
-		todo.protectGarden = true
+		todo.protectOwner = true
 	}
 	return todo
 }
@@ -74,7 +77,12 @@ func isProtected(object metav1.Object) bool {
 	return slices.Contains(object.GetFinalizers(), operatorv1alpha1.FinalizerReferenceProtection)
 }
 
-// isIgnored reports whether an object is a Secret with a role: components of Gardener manage these.
+// rolesOfUsers are the roles of Secrets that users create for Extensions.
+var rolesOfUsers = []string{
+	"", operatorv1alpha1.RolePullSecret, operatorv1alpha1.RoleCABundle, operatorv1alpha1.RoleResourceReference,
+}
+
+// isIgnored reports whether an object is a Secret with another role: components of Gardener manage these.
 func isIgnored(object *metav1.PartialObjectMetadata) bool {
-	return object.Kind == secret && object.Labels[operatorv1alpha1.LabelRole] != ""
+	return object.Kind == secret && !slices.Contains(rolesOfUsers, object.Labels[operatorv1alpha1.LabelRole])
 }

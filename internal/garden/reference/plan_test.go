@@ -76,6 +76,13 @@ func TestNames(t *testing.T) {
 		"gardener-policy", "policy",
 	)))
 	g.Expect(Of(read(t, later))).To(BeComparableTo(names([]string{"b", "d"}, "authentication", "authorization")))
+	extended := &operatorv1alpha1.Garden{}
+	g.Expect(yaml.UnmarshalStrict([]byte(`{spec: {
+		dns: {providers: [{name: a, type: b, secretRef: {name: dns}}, {name: c, type: d, secretRef: {name: dns}}]},
+		resources: [{name: a, resourceRef: {apiVersion: v1, kind: Secret, name: s}},
+			{name: b, resourceRef: {apiVersion: v1, kind: ConfigMap, name: m}}, {name: c, resourceRef: {kind: Pod, name: p}}]}}`,
+	), extended)).To(Succeed())
+	g.Expect(Of(extended)).To(BeComparableTo(names([]string{"dns", "s"}, "m")))
 	for sentence, cluster := range map[string]string{
 		"nothing": `{}`,
 		"empty parts": `{etcd: {main: {}}, gardener: {gardenerAPIServer: {auditConfig: {}}},
@@ -114,14 +121,14 @@ func TestTriggers(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(relevant().Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.updated})).To(Equal(tc.want))
+			NewWithT(t).Expect(relevant(Of).Update(event.UpdateEvent{ObjectOld: tc.old, ObjectNew: tc.updated})).To(Equal(tc.want))
 		})
 	}
 	g := NewWithT(t)
-	g.Expect(relevant().Create(event.CreateEvent{Object: garden(t, `{}`)})).To(BeTrue())
-	g.Expect(relevant().Delete(event.DeleteEvent{Object: garden(t, `{}`)})).To(BeFalse())
-	g.Expect(relevant().Generic(event.GenericEvent{Object: garden(t, `{}`)})).To(BeFalse())
-	g.Expect(relevant().Update(event.UpdateEvent{ObjectOld: &corev1.Secret{}, ObjectNew: &corev1.Secret{}})).To(BeFalse())
+	g.Expect(relevant(Of).Create(event.CreateEvent{Object: garden(t, `{}`)})).To(BeTrue())
+	g.Expect(relevant(Of).Delete(event.DeleteEvent{Object: garden(t, `{}`)})).To(BeFalse())
+	g.Expect(relevant(Of).Generic(event.GenericEvent{Object: garden(t, `{}`)})).To(BeFalse())
+	g.Expect(relevant(Of).Update(event.UpdateEvent{ObjectOld: &corev1.Secret{}, ObjectNew: &corev1.Secret{}})).To(BeFalse())
 }
 
 type objectChange func(*metav1.PartialObjectMetadata)
@@ -217,14 +224,15 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			g := NewWithT(t)
-			f := facts{garden: garden(t, cmp.Or(tc.cluster, refers)), referenced: tc.referenced, objects: tc.objects}
+			owner := garden(t, cmp.Or(tc.cluster, refers))
+			f := facts{owner: owner, names: Of(owner), referenced: tc.referenced, objects: tc.objects}
 			if tc.deleted {
-				f.garden.DeletionTimestamp = &metav1.Time{}
+				owner.DeletionTimestamp = &metav1.Time{}
 			}
 			todo := plan(f)
 			g.Expect(described(todo.release)).To(BeComparableTo(tc.release))
 			g.Expect(described(todo.protect)).To(BeComparableTo(tc.protect))
-			g.Expect(todo.protectGarden).To(Equal(tc.garden))
+			g.Expect(todo.protectOwner).To(Equal(tc.garden))
 			var problems []string
 			for _, each := range todo.problems {
 				problems = append(problems, each.Error())

@@ -1,8 +1,9 @@
-// Package reference protects the Secrets and ConfigMaps that a Garden refers to from deletion.
+// Package reference protects the Secrets and ConfigMaps that Gardens and Extensions refer to from deletion.
 //
-// It watches Gardens. It lists metadata of Secrets and ConfigMaps in the namespace of the Garden, and writes the finalizer
-// gardener.cloud/reference-protection on them and on the Garden, all in the runtime cluster. If the process stops between two writes, the
-// next one does the rest. References of a Garden that is being deleted do not count, so its Secrets can be deleted together with it.
+// It watches Gardens and Extensions. It lists metadata of Secrets and ConfigMaps in the namespace of the Garden, and writes the finalizer
+// gardener.cloud/reference-protection on them and on the Garden or Extension, all in the runtime cluster. If the process stops between two
+// writes, the next one does the rest. References of a Garden that is being deleted do not count, so its Secrets can be deleted together
+// with it; the same holds for Extensions.
 package reference
 
 import (
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,27 +22,40 @@ import (
 	"github.com/espalier-dev/espalier/internal/conflict"
 )
 
-// Gardens are watched, and their finalizer is written.
+// Gardens and Extensions are watched, and their finalizer is written.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=extensions,verbs=list;watch;patch
 
 // Metadata of Secrets and ConfigMaps is listed, and their finalizer is written.
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps,verbs=list;patch,namespace=garden,roleName=espalier-garden-operator-garden
 
 // Reconciler protects Secrets and ConfigMaps that Gardens refer to from deletion, with a finalizer.
 type Reconciler struct {
-	// Client reads Gardens from the cache, and writes.
+	// Client reads Gardens and Extensions from the cache, and writes.
 	Client client.Client
 	// Reader lists metadata of Secrets and ConfigMaps. It is live, because runs are rare and a cache would keep all Secrets of the namespace
 	// in memory.
 	Reader client.Reader
-	// Namespace is the namespace of the Secrets and ConfigMaps that Gardens refer to.
+	// Namespace is the namespace of the Secrets and ConfigMaps.
 	Namespace string
+}
+
+// Extensions protects Secrets and ConfigMaps that Extensions refer to from deletion. It has the fields of Reconciler.
+type Extensions Reconciler
+
+// Reconcile protects and releases the objects of an Extension, as Reconciler does for a Garden.
+func (r *Extensions) Reconcile(ctx context.Context, e *operatorv1alpha1.Extension) (ctrl.Result, error) {
+	return (*Reconciler)(r).reconcile(ctx, e, OfExtension(e))
 }
 
 // Reconcile protects the objects that the Garden refers to, and releases objects that no Garden refers to any more. It fails if a
 // referenced object is missing, so that it is called again.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
-	f, err := r.gather(ctx, garden)
+	return r.reconcile(ctx, garden, Of(garden))
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names sets.Set[Name]) (ctrl.Result, error) {
+	f, err := r.gather(ctx, owner, names)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -56,24 +71,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Gar
 			problems = append(problems, fmt.Errorf("protect %s %q: %w", object.Kind, object.Name, err))
 		}
 	}
-	// The Garden keeps its finalizer as long as something is left to do, because a deleted Garden does not start another attempt.
-	if isProtected(garden) != todo.protectGarden && (todo.protectGarden || len(problems) == 0) {
-		if err := r.setFinalizer(ctx, garden.DeepCopy(), todo.protectGarden); client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("write finalizer of garden %q: %w", garden.Name, err))
+	// The owner keeps its finalizer as long as something is left to do, because a deleted owner does not start another attempt.
+	if isProtected(owner) != todo.protectOwner && (todo.protectOwner || len(problems) == 0) {
+		if err := r.setFinalizer(ctx, owner, todo.protectOwner); client.IgnoreNotFound(err) != nil {
+			problems = append(problems, fmt.Errorf("write finalizer of %T %q: %w", owner, owner.GetName(), err))
 		}
 	}
 	return ctrl.Result{}, errors.Join(problems...)
 }
 
-func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) (facts, error) {
-	gardens := &operatorv1alpha1.GardenList{}
+func (r *Reconciler) gather(ctx context.Context, owner client.Object, names sets.Set[Name]) (facts, error) {
+	gardens, extensions := &operatorv1alpha1.GardenList{}, &operatorv1alpha1.ExtensionList{}
 	if err := r.Client.List(ctx, gardens); err != nil {
 		return facts{}, fmt.Errorf("list gardens: %w", err)
 	}
-	f := facts{garden: garden}
+	if err := r.Client.List(ctx, extensions); err != nil {
+		return facts{}, fmt.Errorf("list extensions: %w", err)
+	}
+	f := facts{owner: owner, names: names}
 	for i := range gardens.Items {
 		if gardens.Items[i].DeletionTimestamp == nil {
 			f.referenced = f.referenced.Union(Of(&gardens.Items[i]))
+		}
+	}
+	for i := range extensions.Items {
+		if extensions.Items[i].DeletionTimestamp == nil {
+			f.referenced = f.referenced.Union(OfExtension(&extensions.Items[i]))
 		}
 	}
 	for _, kind := range []string{secret, configMap} {
@@ -92,7 +115,7 @@ func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden
 
 // setFinalizer adds or removes the finalizer, in the version of the object that was read.
 func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, protect bool) error {
-	before, ok := object.DeepCopyObject().(client.Object)
+	changed, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is no object", object)
 	}
@@ -100,6 +123,6 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, pro
 	if protect {
 		change = controllerutil.AddFinalizer
 	}
-	change(object, operatorv1alpha1.FinalizerReferenceProtection)
-	return r.Client.Patch(ctx, object, conflict.MergeFrom(before))
+	change(changed, operatorv1alpha1.FinalizerReferenceProtection)
+	return r.Client.Patch(ctx, changed, conflict.MergeFrom(object))
 }

@@ -3,8 +3,10 @@ package reference
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -14,8 +16,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// ControllerName names the controller in logs and metrics.
-const ControllerName = "reference"
+// Names of the controllers in logs and metrics.
+const (
+	ControllerName           = "reference"
+	ExtensionsControllerName = "extension-reference"
+)
 
 const (
 	// The pause after a failure grows from shortestPause to longestPause. The controller watches no Secrets, so it finds a Secret that was
@@ -28,24 +33,33 @@ const (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).
-		For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant())).
+		For(&operatorv1alpha1.Garden{}, builder.WithPredicates(relevant(Of))).
 		WithOptions(process.ControllerOptions(1, process.Deadline, shortestPause, longestPause)).
 		Complete(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
 }
 
-// relevant selects new Gardens, Gardens whose references have changed, and Gardens in deletion that still have the finalizer.
-func relevant() predicate.Predicate {
+// SetupWithManager adds the controller to the manager.
+func (r *Extensions) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(ExtensionsControllerName).
+		For(&operatorv1alpha1.Extension{}, builder.WithPredicates(relevant(OfExtension))).
+		WithOptions(process.ControllerOptions(1, process.Deadline, shortestPause, longestPause)).
+		Complete(conflict.RetryAtOnce(reconcile.AsReconciler(r.Client, r)))
+}
+
+// relevant selects new owners, owners whose references have changed, and owners in deletion that still have the finalizer.
+func relevant[T client.Object](of func(T) sets.Set[Name]) predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return true },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			old, wasGarden := e.ObjectOld.(*operatorv1alpha1.Garden)
-			updated, isGarden := e.ObjectNew.(*operatorv1alpha1.Garden)
-			if !wasGarden || !isGarden {
+			old, wasOwner := e.ObjectOld.(T)
+			updated, isOwner := e.ObjectNew.(T)
+			if !wasOwner || !isOwner {
 				return false
 			}
-			return !Of(old).Equal(Of(updated)) || updated.DeletionTimestamp != nil && isProtected(updated)
+			return !of(old).Equal(of(updated)) || updated.GetDeletionTimestamp() != nil && isProtected(updated)
 		},
 	}
 }

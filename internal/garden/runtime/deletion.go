@@ -17,7 +17,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
-	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -25,6 +25,11 @@ import (
 
 // hvpaManagedResource is the name of the ManagedResource of former releases of Gardener with the controller of Hvpas.
 const hvpaManagedResource = "hvpa"
+
+// When the Garden is deleted, an annotation of the garden namespace is removed.
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=patch
+// Immutable ConfigMaps are destroyed with the objects that referred to them.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=list,namespace=garden,roleName=espalier-garden-operator-garden
 
 var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
 
@@ -43,7 +48,7 @@ func (p *Platform) ForgetNetworks(ctx context.Context) error {
 // more. Before the first deletion, it makes copies of all keys that the etcd volumes and backups need. These copies stay.
 func (p *Platform) destroySecrets(ctx context.Context) error {
 	origin := string(p.Garden.UID)
-	written, err := p.Secrets.Keep(ctx, rotation.Kept(), origin)
+	written, err := p.Secrets.Keep(ctx, components.RotatedSecrets().Kept(), origin)
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,7 @@ func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, erro
 		return 0, fmt.Errorf("list encryption configurations: %w", err)
 	}
 	keyNames := map[string]string{} // by role
-	for _, name := range rotation.Kept() {
+	for _, name := range components.RotatedSecrets().Kept() {
 		if role := apiserver.ConfigurationRole(name); role != "" {
 			keyNames[role] = name
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/rollout"
@@ -55,6 +55,11 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 	if err != nil {
 		return nil, err
 	}
+	if role == etcd.Main {
+		if secrets.Backup, err = p.backupSecret(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if live != nil {
 		if problem := etcd.StorageProblem(p.Values, role, live); problem != "" {
 			return nil, errors.New(problem)
@@ -65,7 +70,7 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 	}
 	wanted := etcd.Request(etcd.Object(p.Values, role, secrets, live), live, p.Clock.Now())
 	autoscaler := &unstructured.Unstructured{}
-	autoscaler.SetGroupVersionKind(shared.AutoscalerKind)
+	autoscaler.SetGroupVersionKind(object.AutoscalerKind)
 	if autoscaler, err = rollout.Find(ctx, p.Cluster.Client, p.Values.Namespace, role.Name(), autoscaler); err != nil {
 		return nil, err
 	}
@@ -102,7 +107,7 @@ func (p *Platform) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secret
 	s, certificates := p.Secrets.Collect(), etcd.ServerCertificates(p.Values, role)
 	names := etcd.Secrets{
 		CA: s.Bundle(etcd.Authority).Name, Server: s.Generate(ctx, certificates.Server).Name,
-		Client: s.Generate(ctx, etcd.ClientCertificate()).Name,
+		Client: s.Generate(ctx, etcd.ClientCertificate(p.Values)).Name,
 	}
 	if certificates.Peer != nil {
 		names.PeerCA, names.PeerServer = s.Bundle(etcd.PeerAuthority).Name, s.Generate(ctx, *certificates.Peer).Name
@@ -134,7 +139,7 @@ func (p *Platform) destroyEtcds(ctx context.Context) error {
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
 	for _, role := range roles {
 		objects = append(objects,
-			rollout.Identity(etcdKind, p.Values.Namespace, role.Name()), rollout.Identity(shared.AutoscalerKind, p.Values.Namespace, role.Name()),
+			rollout.Identity(etcdKind, p.Values.Namespace, role.Name()), rollout.Identity(object.AutoscalerKind, p.Values.Namespace, role.Name()),
 		)
 	}
 	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ETCDs, objects...)

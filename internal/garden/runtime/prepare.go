@@ -30,6 +30,11 @@ import (
 // genericKubeconfigContext is the name of the context of the generic token kubeconfig.
 const genericKubeconfigContext = "garden"
 
+// The garden namespace is prepared. It exists, because a Role of the operator is in it.
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=garden,verbs=get;update
+// NetworkPolicies allow the ports of the API server of the runtime cluster.
+// +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
+
 // Prepare deploys the namespace of the Garden. It fails if the runtime cluster lacks a definition that the Garden expects there.
 func (p *Platform) Prepare(ctx context.Context) error {
 	if !p.Values.VerticalPodAutoscaler {

@@ -1,6 +1,6 @@
 // Package runtime does the work that package install cannot do for the components of the runtime cluster: its preparation, the generic
-// kubeconfig, the resource manager, the etcds of the virtual cluster, and the destruction of definitions and Secrets. Package virtual does
-// the work for the rest of the virtual cluster.
+// kubeconfig, the resource manager, the objects of extensions, the etcds of the virtual cluster, and the destruction of definitions and
+// Secrets. Package virtual does the work for the rest of the virtual cluster.
 //
 // Tasks write only differences. If the process stops at any point, the next reconciliation runs the same tasks again.
 package runtime
@@ -23,6 +23,9 @@ import (
 const (
 	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
 	reasonDefinitionKept = "DefinitionKept"
+	// reasonDefinitionNewer is a Warning Event about a Garden: a definition of `monitoring.coreos.com` stays as it is, because another client
+	// has installed a newer one than the operator has.
+	reasonDefinitionNewer = "DefinitionNewer"
 	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
 	// backups need.
 	reasonCredentialsKept = "CredentialsKept"
@@ -56,10 +59,20 @@ func (p *Platform) Steps() map[string]install.Steps {
 		component.HVPA:               {Deploy: p.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
 		component.ResourceManager:    {Deploy: p.deployResourceManager, Destroy: p.destroyResourceManager},
 		etcddruid.Component.Name:     {Destroy: p.destroyDruid},
+		component.BackupBucket:       p.backupBucketSteps(),
+		component.BackupEntry:        p.backupEntrySteps(),
+		component.DNSRecords:         p.dnsSteps(),
+		component.EarlyExtensions:    {Deploy: p.deployEarlyExtensions, Destroy: p.destroyExtensions},
+		component.LateExtensions:     {Deploy: p.deployLateExtensions, Destroy: p.destroyEarlyDeleted},
 		component.Etcds:              p.etcdSteps(),
 		component.NoManagedResources: {Destroy: p.untilNoManagedResources},
 		components.Secrets:           {Destroy: p.destroySecrets},
 	}
+}
+
+// ReportNewer sends an Event about a definition that is not replaced.
+func (p *Platform) ReportNewer(cause error) {
+	p.Recorder.Eventf(p.Garden, nil, "Warning", reasonDefinitionNewer, "Reconcile", "Left CustomResourceDefinition as it is: %s", cause)
 }
 
 // ReportKept sends an Event about a definition that stays at the deletion of the Garden.

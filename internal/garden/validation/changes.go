@@ -1,6 +1,7 @@
 package validation
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -8,6 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/extensionobjects"
+	"github.com/espalier-dev/espalier/internal/garden/extension/rules"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
@@ -67,6 +70,11 @@ func backupChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) fiel
 	if main.Backup == nil {
 		return field.ErrorList{field.Forbidden(path, "backup must not be deactivated if it was set before")}
 	}
+	creates := main.Backup.CreatesBucket() && before.Backup.CreatesBucket()
+	if was := regionOfBackup(old); creates && was != "" && was != regionOfBackup(updated) {
+		return field.ErrorList{field.Invalid(path.Child("region"), regionOfBackup(updated), fmt.Sprintf(
+			"the bucket is in region %q; set this field if spec.runtimeCluster.provider.region has changed", was))}
+	}
 	bucket, was := ptr.Deref(main.Backup.BucketName, ""), ptr.Deref(before.Backup.BucketName, "")
 	if bucket == was || was == "" && bucket == operatorv1alpha1.DefaultBucket(old.UID) {
 		return nil
@@ -74,18 +82,29 @@ func backupChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) fiel
 	return field.ErrorList{field.Invalid(path.Child("bucketName"), bucket, immutable)}
 }
 
-// backup judges the backup of a new Garden, or a backup that differs from the old one. This operator creates no bucket, and an etcd
-// without credentials for its bucket has no backups.
-func backup(path *field.Path, g, old *operatorv1alpha1.Garden) field.ErrorList {
+// backup judges the backup of a new Garden, or a backup that differs from the old one. The operator creates a bucket only through an
+// Extension, and an etcd without credentials for its bucket has no backups.
+func backup(path *field.Path, g, old *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	main, _ := etcdSettings(g)
 	before, _ := etcdSettings(old)
 	if main.Backup == nil || equality.Semantic.DeepEqual(main.Backup, before.Backup) {
 		return nil
 	}
 	var found field.ErrorList
-	was := ptr.Deref(before.Backup, operatorv1alpha1.Backup{})
-	if ptr.Deref(main.Backup.BucketName, "") == "" && ptr.Deref(was.BucketName, "") == "" { // a name that is removed is refused by itself
-		found = append(found, field.Required(path.Child("bucketName"), "name an existing bucket, the operator creates none"))
+	offered := rules.OffersBackups(available, main.Backup.Provider)
+	removesName := before.Backup != nil && !before.Backup.CreatesBucket() // is refused by itself
+	switch {
+	case !main.Backup.CreatesBucket() || removesName:
+	case !offered:
+		found = append(found, field.Required(path.Child("bucketName"), fmt.Sprintf(
+			"name an existing bucket, or create an Extension that offers BackupBucket and BackupEntry of type %q", main.Backup.Provider)))
+	case regionOfBackup(g) == "":
+		found = append(found, field.Required(path.Child("region"),
+			"name the region in which the operator creates the bucket, here or in spec.runtimeCluster.provider.region"))
+	}
+	if offered && main.Backup.CreatesBucket() && main.Backup.SecretRef.Name == extensionobjects.BackupSecret {
+		found = append(found, field.Invalid(path.Child("secretRef", "name"), extensionobjects.BackupSecret,
+			"the controller of the BackupEntry replaces the content of this Secret, and deletes it"))
 	}
 	if main.Backup.SecretRef.Name == "" {
 		found = append(found, field.Required(path.Child("secretRef", "name"), "name the Secret with the credentials for the bucket"))
@@ -93,19 +112,30 @@ func backup(path *field.Path, g, old *operatorv1alpha1.Garden) field.ErrorList {
 	return found
 }
 
+// regionOfBackup returns the region of the bucket that the operator creates, "" if the Garden does not name one.
+func regionOfBackup(g *operatorv1alpha1.Garden) string {
+	main, _ := etcdSettings(g)
+	backup := ptr.Deref(main.Backup, operatorv1alpha1.Backup{})
+	return cmp.Or(ptr.Deref(backup.Region, ""), ptr.Deref(g.Spec.RuntimeCluster.Provider.Region, ""))
+}
+
 // backupPath is the path of the backup in a Garden, for sentences about a stored Garden.
 const backupPath = "spec.virtualCluster.etcd.main.backup"
 
-// IncompleteBackup names the missing field in the backup of a stored Garden, and the remedy, in one sentence; "" if nothing is missing. A
-// Garden can be stored without it while the webhook is away, or by an earlier release.
-func IncompleteBackup(g *operatorv1alpha1.Garden) string {
+// IncompleteBackup names the part that the backup of a stored Garden lacks, and the remedy, in one sentence; "" if it lacks nothing. A
+// Garden can be stored without it while the webhook is away, or by an earlier release. Available are the Extensions of the runtime cluster.
+func IncompleteBackup(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) string {
 	main, _ := etcdSettings(g)
 	switch {
 	case main.Backup == nil:
 		return ""
-	case ptr.Deref(main.Backup.BucketName, "") == "":
-		return fmt.Sprintf("%s.bucketName is not set, and the operator creates no bucket: "+
-			"create bucket %q, which the etcd uses, and name it there", backupPath, operatorv1alpha1.DefaultBucket(g.UID))
+	case main.Backup.CreatesBucket() && !rules.OffersBackups(available, main.Backup.Provider):
+		return fmt.Sprintf("%s.bucketName is not set, and no Extension offers BackupBucket and BackupEntry of type %q: create such an "+
+			"Extension, or create bucket %q, which the etcd uses, and name it there",
+			backupPath, main.Backup.Provider, operatorv1alpha1.DefaultBucket(g.UID))
+	case main.Backup.CreatesBucket() && regionOfBackup(g) == "":
+		return fmt.Sprintf("%s.region is not set: name the region in which the operator creates bucket %q there, or in "+
+			"spec.runtimeCluster.provider.region", backupPath, operatorv1alpha1.DefaultBucket(g.UID))
 	case main.Backup.SecretRef.Name == "":
 		return backupPath + ".secretRef.name is not set: name the Secret with the credentials for the bucket there"
 	}

@@ -116,7 +116,8 @@ func TestRulesForChanges(t *testing.T) {
 		},
 		"a backup without bucket": {
 			changes: []string{"V: {etcd: {main: {backup: {provider: S3, secretRef: {name: a}}}}}"},
-			want:    []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
+			want: []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, or create an Extension that offers BackupBucket and " +
+				`BackupEntry of type "S3"`},
 		},
 		"a backup without Secret": {
 			changes: []string{"V: {etcd: {main: {backup: {provider: S3, bucketName: b}}}}"},
@@ -125,7 +126,8 @@ func TestRulesForChanges(t *testing.T) {
 		"a stored backup without bucket that changes": {
 			old:     []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"},
 			changes: []string{"V: {etcd: {main: {backup: {secretRef: {name: b}}}}}"},
-			want:    []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
+			want: []string{"Required V.etcd.main.backup.bucketName: name an existing bucket, or create an Extension that offers BackupBucket and " +
+				`BackupEntry of type "S3"`},
 		},
 		"another field beside a stored backup without bucket": {
 			old: []string{backup, "V: {etcd: {main: {backup: {bucketName: null}}}}"}, changes: []string{"version: 1.34.0"},
@@ -279,7 +281,7 @@ func TestRulesForChanges(t *testing.T) {
 			}
 			old, updated := garden(t, tc.old...), garden(t, append(tc.old, tc.changes...)...)
 			before, after := old.DeepCopy(), updated.DeepCopy()
-			g.Expect(texts(validation.Update(updated, old))).To(BeComparableTo(tc.want))
+			g.Expect(texts(validation.Update(updated, old, nil))).To(BeComparableTo(tc.want))
 			g.Expect(updated).To(BeComparableTo(after), "the arguments stay as they are")
 			g.Expect(old).To(BeComparableTo(before))
 		})
@@ -294,9 +296,9 @@ func TestUpdatesOfMetadataIgnoreTheSpec(t *testing.T) {
 			old := garden(t, tc.changes...)
 			updated := old.DeepCopy()
 			updated.Labels = map[string]string{"a": "b"}
-			g.Expect(validation.Update(updated, old)).To(BeEmpty())
+			g.Expect(validation.Update(updated, old, nil)).To(BeEmpty())
 			defaultedByWebhook(updated)
-			g.Expect(validation.Update(updated, old)).To(BeEmpty(), "after defaulting")
+			g.Expect(validation.Update(updated, old, nil)).To(BeEmpty(), "after defaulting")
 			g.Expect(texts(validation.Stored(old, old))).To(ConsistOf(retained(tc.want)))
 		})
 	}

@@ -14,7 +14,7 @@ import (
 
 func runtimeCluster(path *field.Path, g *operatorv1alpha1.Garden) field.ErrorList {
 	cluster := g.Spec.RuntimeCluster
-	found := ingress(path.Child("ingress"), cluster.Ingress)
+	found := ingress(path.Child("ingress"), cluster.Ingress, g.Spec.DNS)
 	found = append(found, runtimeNetworking(path.Child("networking"), cluster.Networking)...)
 	if cluster.Settings == nil {
 		return found
@@ -23,15 +23,15 @@ func runtimeCluster(path *field.Path, g *operatorv1alpha1.Garden) field.ErrorLis
 	return append(found, topologyAwareRouting(path.Child("settings", "topologyAwareRouting", "enabled"), g)...)
 }
 
-func ingress(path *field.Path, ingress operatorv1alpha1.Ingress) field.ErrorList {
-	found := domains(path.Child("domains"), ingress.AllDomains())
+func ingress(path *field.Path, ingress operatorv1alpha1.Ingress, dns *operatorv1alpha1.DNSManagement) field.ErrorList {
+	found := domains(path.Child("domains"), ingress.AllDomains(), dns)
 	if domain := oldIngressDomain(ingress); domain != nil && len(ingress.Domains) > 0 && *domain != ingress.Domains[0].Name {
 		found = append(found, field.Invalid(path.Child("domain"), *domain, "must be the name of the first entry of domains, or not be set"))
 	}
 	return found
 }
 
-func domains(path *field.Path, list []operatorv1alpha1.Domain) field.ErrorList {
+func domains(path *field.Path, list []operatorv1alpha1.Domain, dns *operatorv1alpha1.DNSManagement) field.ErrorList {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, "must provide at least one domain")}
 	}
@@ -46,6 +46,7 @@ func domains(path *field.Path, list []operatorv1alpha1.Domain) field.ErrorList {
 			found = append(found, field.Duplicate(at, domain.Name))
 		}
 		seen[domain.Name] = true
+		found = append(found, providerOfDomain(path.Index(i).Child("provider"), domain, dns)...)
 	}
 	return found
 }
@@ -115,7 +116,7 @@ func highlyAvailable(g *operatorv1alpha1.Garden) bool {
 
 func virtualCluster(path *field.Path, g, old *operatorv1alpha1.Garden) field.ErrorList {
 	cluster := g.Spec.VirtualCluster
-	found := domains(path.Child("dns", "domains"), cluster.DNS.Domains)
+	found := domains(path.Child("dns", "domains"), cluster.DNS.Domains, g.Spec.DNS)
 	found = append(found, etcds(path.Child("etcd"), g)...)
 	found = append(found, gardener(path.Child("gardener"), cluster, old.Spec.VirtualCluster)...)
 

@@ -83,3 +83,17 @@ func texts(errors field.ErrorList) []string {
 	}
 	return all
 }
+
+// dns is a patch with a DNS provider for the domains of the virtual cluster.
+const dns = "{spec: {dns: {providers: [{name: p, type: local, secretRef: {name: a}}]}, " +
+	"virtualCluster: {dns: {domains: [{name: example.com, provider: p}]}}}}"
+
+// local returns an Extension that offers backups of type local, and the extension a for Gardens.
+func local(t *testing.T) []operatorv1alpha1.Extension {
+	t.Helper()
+	var e operatorv1alpha1.Extension
+	NewWithT(t).Expect(yaml.UnmarshalStrict([]byte(`{spec: {resources: [{kind: BackupBucket, type: local}, {kind: BackupEntry, type: local},
+		{kind: Extension, type: a, clusterCompatibility: [garden]}, {kind: Extension, type: b, clusterCompatibility: [shoot]}]}}`,
+	), &e)).To(Succeed())
+	return []operatorv1alpha1.Extension{e}
+}

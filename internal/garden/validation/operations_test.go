@@ -121,9 +121,9 @@ func TestOperations(t *testing.T) {
 			}
 			changed := garden(t, append(tc.changes, "A: "+tc.operation)...)
 			g.Expect(texts(validation.Operations(changed))).To(BeComparableTo(tc.want))
-			g.Expect(texts(validation.Create(changed))).To(ContainElements(tc.want))
-			g.Expect(texts(validation.Update(changed, garden(t, tc.changes...)))).To(BeComparableTo(tc.want))
-			g.Expect(validation.Update(changed, changed)).To(BeEmpty(), "operations are not judged again")
+			g.Expect(texts(validation.Create(changed, nil))).To(ContainElements(tc.want))
+			g.Expect(texts(validation.Update(changed, garden(t, tc.changes...), nil))).To(BeComparableTo(tc.want))
+			g.Expect(validation.Update(changed, changed, nil)).To(BeEmpty(), "operations are not judged again")
 			g.Expect(validation.Stored(changed, changed)).To(BeEmpty(), "operations are not part of the spec")
 		})
 	}

@@ -337,7 +337,7 @@ func TestRulesForSpecs(t *testing.T) {
 			if tc.want == nil {
 				tc.want = []string{}
 			}
-			g.Expect(texts(validation.Create(garden(t, tc.changes...)))).To(BeComparableTo(tc.want))
+			g.Expect(texts(validation.Create(garden(t, tc.changes...), nil))).To(BeComparableTo(tc.want))
 		})
 	}
 }

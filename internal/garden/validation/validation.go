@@ -1,5 +1,5 @@
-// Package validation decides whether a Garden is allowed. It only computes. The webhook asks it about requests, and the reconciler asks
-// it about the stored Garden, because the webhook may have been away when that was stored.
+// Package validation decides whether a Garden is allowed. It only computes. The webhook asks it about requests, and the reconciler asks it
+// about the stored Garden, because the webhook may have been unavailable when the Garden was stored.
 //
 // Rules that the schema of the CRD has are not repeated, as the API server applies them to every Garden that is stored.
 package validation
@@ -37,16 +37,17 @@ func Finalizers(g *operatorv1alpha1.Garden) error {
 }
 
 // Create returns the errors of a new Garden: of its operations, as Operations does, and of its spec. Finalizers and ErrNotAlone come
-// before it.
-func Create(g *operatorv1alpha1.Garden) field.ErrorList {
-	return append(Operations(g), spec(g, nil)...)
+// before it. Available are the Extensions of the runtime cluster.
+func Create(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
+	return append(Operations(g), spec(g, nil, available)...)
 }
 
-// Update returns the errors of a Garden that replaces an old one: of its operations, as Operations does, and of its spec.
+// Update returns the errors of a Garden that replaces an old one: of its operations, as Operations does, and of its spec. Available are the
+// Extensions of the runtime cluster.
 //
 // Parts that do not change are not judged: the operations if the annotation is the same, and the spec if both are the same apart from
 // defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
-func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
+func Update(updated, old *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	var found field.ErrorList
 	if updated.Annotations[resourcesv1alpha1.GardenerOperation] != old.Annotations[resourcesv1alpha1.GardenerOperation] {
 		found = Operations(updated)
@@ -55,14 +56,14 @@ func Update(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 		return found
 	}
 	found = append(found, changes(updated, old)...)
-	return append(found, spec(updated, old)...)
+	return append(found, spec(updated, old, available)...)
 }
 
 // Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster shows,
 // with the current status. The reconciler must not act on a Garden with findings. It does not judge operations, because they may have
-// begun.
+// begun. It does not judge by the Extensions of the runtime cluster: the tasks that need one name it.
 func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {
-	return append(changes(g, before), spec(g, g)...)
+	return append(changes(g, before), spec(g, g, nil)...)
 }
 
 // Delete returns the denial of a deletion, nil if the Garden confirms it. Its text is the whole message.
@@ -81,13 +82,16 @@ func defaulted(g *operatorv1alpha1.Garden) *operatorv1alpha1.Garden {
 
 // spec judges a spec. Old is the Garden before the change, nil for a new Garden. Some values that are no longer supported are allowed if
 // old has the same value.
-func spec(g, old *operatorv1alpha1.Garden) field.ErrorList {
+func spec(g, old *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	path := field.NewPath("spec")
 	if old == nil {
 		old = &operatorv1alpha1.Garden{}
 	}
-	found := runtimeCluster(path.Child("runtimeCluster"), g)
-	found = append(found, backup(path.Child("virtualCluster", "etcd", "main", "backup"), g, old)...)
+	found := dnsProviders(path.Child("dns"), g.Spec.DNS)
+	found = append(found, gardenExtensions(path.Child("extensions"), g, old, available)...)
+	found = append(found, namedResources(path.Child("resources"), g.Spec.Resources)...)
+	found = append(found, runtimeCluster(path.Child("runtimeCluster"), g)...)
+	found = append(found, backup(path.Child("virtualCluster", "etcd", "main", "backup"), g, old, available)...)
 	return append(found, virtualCluster(path.Child("virtualCluster"), g, old)...)
 }
 

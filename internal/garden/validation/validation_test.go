@@ -96,16 +96,21 @@ func TestWarnings(t *testing.T) {
 			changes: []string{
 				"R: {ingress: {domains: [{name: a.example.com, provider: p}]}, networking: {ipFamilies: [IPv6]}, provider: {region: r}}",
 				"V: {dns: {domains: [{name: b.example.com}, {name: c.example.com, provider: p}]}, " +
-					"etcd: {main: {backup: {provider: S3, bucketName: b, region: r, secretRef: {name: a}}}}}",
-				"G: {gardenerAPIServer: {watchCacheSizes: {default: 1}}}",
+					"etcd: {main: {backup: {provider: S3, bucketName: b, region: r, providerConfig: {a: b}, " +
+					"secretRef: {name: a}}}}}",
+				"G: {gardenerAPIServer: {watchCacheSizes: {default: 1}}, gardenerDashboard: {enableTokenLogin: true}, gardenerDiscoveryServer: {a: b}}",
 			},
 			want: []string{
-				"spec.runtimeCluster.ingress.domains[0].provider has no effect in this release",
-				"spec.runtimeCluster.networking.ipFamilies has no effect in this release",
-				"spec.runtimeCluster.provider.region has no effect in this release",
-				"spec.virtualCluster.dns.domains[1].provider has no effect in this release",
-				"spec.virtualCluster.etcd.main.backup.region has no effect in this release",
+				"spec.runtimeCluster.ingress.domains[0].provider has no effect without spec.dns",
+				"spec.runtimeCluster.provider.region has no effect, because the operator creates no bucket for backups",
+				"spec.runtimeCluster.networking.ipFamilies has an effect only with both families: Services get the family of the runtime cluster",
+				"spec.virtualCluster.dns.domains[1].provider has no effect without spec.dns",
+				"spec.virtualCluster.etcd.main.backup.region has no effect, because the operator does not create the bucket that bucketName names",
+				"spec.virtualCluster.etcd.main.backup.providerConfig has no effect, because the operator does not create the bucket that " +
+					"bucketName names",
 				"spec.virtualCluster.gardener.gardenerAPIServer.watchCacheSizes.default has no effect in this release",
+				"spec.virtualCluster.gardener.gardenerDashboard has no effect, this operator does not deploy the dashboard",
+				"spec.virtualCluster.gardener.gardenerDiscoveryServer has no effect, this operator does not deploy the discovery server",
 			},
 		},
 		"clients of an OpenID Connect provider": {
@@ -121,12 +126,24 @@ func TestWarnings(t *testing.T) {
 			changes: []string{"V: {kubernetes: {kubeControllerManager: {nodeCIDRMaskSizeIPv6: 64}}}"},
 			want:    []string{"spec.virtualCluster.kubernetes.kubeControllerManager.nodeCIDRMaskSizeIPv6 has no effect, remove it"},
 		},
-		"the default of the IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv4]}}"}},
-		"a backup without bucket": {
+		"IP families": {changes: []string{"R: {networking: {ipFamilies: [IPv6, IPv4]}}"}},
+		"a backup without bucket and without Extension": {
 			changes: []string{"V: {etcd: {main: {backup: {provider: S3, secretRef: {name: a}}}}}"},
-			want: []string{"spec.virtualCluster.etcd.main.backup.bucketName is not set, and the operator creates no bucket: create bucket " +
-				`"garden-", which the etcd uses, and name it there`},
+			want: []string{"spec.virtualCluster.etcd.main.backup.bucketName is not set, and no Extension offers BackupBucket and BackupEntry " +
+				`of type "S3": create such an Extension, or create bucket "garden-", which the etcd uses, and name it there`},
 		},
+		"a backup without region for its bucket": {
+			changes: []string{"V: {etcd: {main: {backup: {provider: local, secretRef: {name: a}}}}}"},
+			want: []string{"spec.virtualCluster.etcd.main.backup.region is not set: name the region in which the operator creates bucket " +
+				`"garden-" there, or in spec.runtimeCluster.provider.region`},
+		},
+		"a bucket that the operator creates": {
+			changes: []string{
+				"R: {provider: {region: r}}",
+				"V: {etcd: {main: {backup: {provider: local, providerConfig: {a: b}, secretRef: {name: a}}}}}",
+			},
+		},
+		"DNS providers": {changes: []string{dns, "R: {ingress: {domains: [{name: a.example.com, provider: p}]}}"}},
 		"OpenID Connect": {
 			changes: []string{"K: {oidcConfig: {clientID: c, issuerURL: 'https://i', caBundle: x, groupsClaim: g, groupsPrefix: 'p:', " +
 				"requiredClaims: {b: '2', a: '1'}, usernameClaim: email}}"},
@@ -152,7 +169,7 @@ func TestWarnings(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			NewWithT(t).Expect(validation.Warnings(garden(t, tc.changes...))).To(BeComparableTo(tc.want))
+			NewWithT(t).Expect(validation.Warnings(garden(t, tc.changes...), local(t))).To(BeComparableTo(tc.want))
 		})
 	}
 }
@@ -166,7 +183,7 @@ func TestManifestsOfEveryReleaseAreValid(t *testing.T) {
 			g.Expect(yaml.UnmarshalStrict(manifest, read)).To(Succeed())
 			read.Spec.VirtualCluster.Kubernetes.Version = "1.34.2"
 			defaulting.Garden(read)
-			g.Expect(texts(validation.Create(read))).To(ConsistOf(exceptions[name]))
+			g.Expect(texts(validation.Create(read, nil))).To(ConsistOf(exceptions[name]))
 		})
 	}
 }
@@ -174,7 +191,12 @@ func TestManifestsOfEveryReleaseAreValid(t *testing.T) {
 // exceptions are the findings about the manifests. The manifest of v1.112 expects an extension to create the bucket. The manifest of
 // v1.84 shows every field of its API, also fields that validation never allowed, and feature gates that existed then.
 var exceptions = map[string][]string{
-	"release-1.112": {"Required V.etcd.main.backup.bucketName: name an existing bucket, the operator creates none"},
+	"release-1.112": {"Required V.etcd.main.backup.bucketName: name an existing bucket, or create an Extension that offers BackupBucket and " +
+		`BackupEntry of type "S3"`},
+	"release-1.149": {
+		"Invalid spec.extensions[0].type: no Extension has a resource of kind Extension and of this type whose clusterCompatibility contains " +
+			"garden",
+	},
 	"release-1.84": {
 		"Forbidden G.gardenerControllerManager.featureGates.DefaultSeccompProfile: not supported by Gardener",
 		"Forbidden G.gardenerScheduler.featureGates.DefaultSeccompProfile: not supported by Gardener",
@@ -223,11 +245,11 @@ func FuzzGardens(f *testing.F) {
 		defaulting.Garden(again)
 		NewWithT(t).Expect(again).To(BeComparableTo(g))
 
-		validation.Warnings(raw)
-		validation.Update(raw, g)
+		validation.Warnings(raw, nil)
+		validation.Update(raw, g, nil)
 		_, _ = validation.Delete(raw), validation.Finalizers(raw)
-		validation.Create(raw)
-		if len(validation.Create(g)) == 0 {
+		validation.Create(raw, nil)
+		if len(validation.Create(g, nil)) == 0 {
 			NewWithT(t).Expect(validation.Stored(g, g)).To(BeEmpty())
 		}
 	})

@@ -13,12 +13,12 @@ import (
 )
 
 // Warnings returns a sentence for each part of a Garden that is deprecated or has no effect, in the order of the spec. The webhook
-// returns them to the client, whether it allows the Garden or not.
-func Warnings(g *operatorv1alpha1.Garden) []string {
+// returns them to the client, whether it allows the Garden or not. Available are the Extensions of the runtime cluster.
+func Warnings(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) []string {
 	const runtime, virtual = "spec.runtimeCluster", "spec.virtualCluster"
-	all := runtimeClusterWarnings(runtime, g.Spec.RuntimeCluster)
-	all = append(all, domainWarnings(virtual+".dns", g.Spec.VirtualCluster.DNS.Domains)...)
-	all = append(all, backupWarnings(g)...)
+	all := runtimeClusterWarnings(runtime, g)
+	all = append(all, domainWarnings(virtual+".dns", g.Spec.VirtualCluster.DNS.Domains, g.Spec.DNS)...)
+	all = append(all, backupWarnings(g, available)...)
 	all = append(all, gardenerWarnings(virtual+".gardener", g.Spec.VirtualCluster.Gardener)...)
 	all = append(all, kubeAPIServerWarnings(virtual+".kubernetes.kubeAPIServer", g.Spec.VirtualCluster.Kubernetes.KubeAPIServer)...)
 	if manager := g.Spec.VirtualCluster.Kubernetes.KubeControllerManager; manager != nil && manager.NodeCIDRMaskSizeIPv6 != nil {
@@ -27,7 +27,8 @@ func Warnings(g *operatorv1alpha1.Garden) []string {
 	return all
 }
 
-func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster) []string {
+func runtimeClusterWarnings(path string, g *operatorv1alpha1.Garden) []string {
+	cluster := g.Spec.RuntimeCluster
 	var all []string
 	if hasOldCertManagement(cluster) {
 		all = append(all, withoutEffect(path+".certManagement"))
@@ -35,12 +36,12 @@ func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster
 	if oldIngressDomain(cluster.Ingress) != nil {
 		all = append(all, fmt.Sprintf("%s.ingress.domain is deprecated, use %s.ingress.domains", path, path))
 	}
-	all = append(all, domainWarnings(path+".ingress", cluster.Ingress.Domains)...)
-	if families := cluster.Networking.IPFamilies; len(families) > 0 && !slices.Equal(families, []corev1.IPFamily{corev1.IPv4Protocol}) {
-		all = append(all, notYet(path+".networking.ipFamilies"))
+	all = append(all, domainWarnings(path+".ingress", cluster.Ingress.Domains, g.Spec.DNS)...)
+	if main, _ := etcdSettings(g); cluster.Provider.Region != nil && (main.Backup == nil || !main.Backup.CreatesBucket()) {
+		all = append(all, path+".provider.region has no effect, because the operator creates no bucket for backups")
 	}
-	if cluster.Provider.Region != nil {
-		all = append(all, notYet(path+".provider.region"))
+	if slices.Equal(cluster.Networking.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol}) {
+		all = append(all, path+".networking.ipFamilies has an effect only with both families: Services get the family of the runtime cluster")
 	}
 	if settings := cluster.Settings; settings != nil && settings.VerticalPodAutoscaler != nil {
 		all = append(all, retiredGates(path+".settings.verticalPodAutoscaler", settings.VerticalPodAutoscaler.FeatureGates,
@@ -49,26 +50,30 @@ func runtimeClusterWarnings(path string, cluster operatorv1alpha1.RuntimeCluster
 	return all
 }
 
-func domainWarnings(path string, domains []operatorv1alpha1.Domain) []string {
+func domainWarnings(path string, domains []operatorv1alpha1.Domain, dns *operatorv1alpha1.DNSManagement) []string {
 	var all []string
 	for i := range domains {
-		if domains[i].Provider != nil {
-			all = append(all, notYet(fmt.Sprintf("%s.domains[%d].provider", path, i)))
+		if domains[i].Provider != nil && dns == nil {
+			all = append(all, fmt.Sprintf("%s.domains[%d].provider has no effect without spec.dns", path, i))
 		}
 	}
 	return all
 }
 
-func backupWarnings(g *operatorv1alpha1.Garden) []string {
+func backupWarnings(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) []string {
 	main, _ := etcdSettings(g)
 	if main.Backup == nil {
 		return nil
 	}
 	var all []string
-	if main.Backup.Region != nil {
-		all = append(all, notYet(backupPath+".region"))
+	const unused = " has no effect, because the operator does not create the bucket that bucketName names"
+	if main.Backup.Region != nil && !main.Backup.CreatesBucket() {
+		all = append(all, backupPath+".region"+unused)
 	}
-	if problem := IncompleteBackup(g); problem != "" {
+	if main.Backup.ProviderConfig != nil && !main.Backup.CreatesBucket() {
+		all = append(all, backupPath+".providerConfig"+unused)
+	}
+	if problem := IncompleteBackup(g, available); problem != "" {
 		all = append(all, problem)
 	}
 	return all
@@ -89,7 +94,14 @@ func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string 
 	manager := ptr.Deref(gardener.ControllerManager, operatorv1alpha1.GardenerControllerManager{})
 	all = append(all, retiredGates(path+".gardenerControllerManager", manager.FeatureGates, versions.RetiredGardenerFeatureGate)...)
 	scheduler := ptr.Deref(gardener.Scheduler, operatorv1alpha1.GardenerScheduler{})
-	return append(all, retiredGates(path+".gardenerScheduler", scheduler.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	all = append(all, retiredGates(path+".gardenerScheduler", scheduler.FeatureGates, versions.RetiredGardenerFeatureGate)...)
+	if gardener.Dashboard != nil {
+		all = append(all, path+".gardenerDashboard has no effect, this operator does not deploy the dashboard")
+	}
+	if gardener.DiscoveryServer != nil {
+		all = append(all, path+".gardenerDiscoveryServer has no effect, this operator does not deploy the discovery server")
+	}
+	return all
 }
 
 func retiredGates(path string, gates map[string]bool, retired func(name string) bool) []string {

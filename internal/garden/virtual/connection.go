@@ -58,7 +58,7 @@ type Connection struct {
 // Clients are for the virtual cluster.
 type Clients struct {
 	// Client reads and writes live.
-	Client client.Client
+	Client client.WithWatch
 	// REST sends requests to any path.
 	REST rest.Interface
 }
@@ -152,7 +152,7 @@ func (c *Connection) build(ctx context.Context, secret *corev1.Secret) (*Clients
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)
 	}
-	built, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme, Mapper: mapper})
+	built, err := client.NewWithWatch(config, client.Options{HTTPClient: httpClient, Scheme: clientgoscheme.Scheme, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("create client for virtual garden: %w", err)
 	}

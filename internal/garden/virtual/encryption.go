@@ -13,17 +13,30 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/rollout"
+	"github.com/espalier-dev/espalier/internal/secrets"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
+// encryptionKeys returns the keys of an API server, in the order of apiserver.EncryptionKeys.
+func (w work) encryptionKeys(
+	ctx context.Context, keyName string, key *corev1.Secret, live *appsv1.Deployment,
+) ([]secretconfig.UsableEncryptionKey, error) {
+	oldKey, _ := w.secrets.Get(keyName, secrets.Old) // nil if there is none
+	configured, err := w.configuredKeys(ctx, keyName, live)
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.EncryptionKeys(w.values, key, oldKey, live, configured)
+}
+
 // configuredKeys returns the keys of the encryption configuration that the Deployment of an API server has. Without a Deployment, it
 // returns the keys of all configurations that the garbage collector keeps.
-func (c *ControlPlane) configuredKeys(
+func (n namespace) configuredKeys(
 	ctx context.Context, keyName string, live *appsv1.Deployment,
 ) ([]secretconfig.UsableEncryptionKey, error) {
 	var configurations []corev1.Secret
 	if name := apiserver.EncryptionSecret(live); name != "" {
-		secret, err := c.readSecret(ctx, name)
+		secret, err := n.secret(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +45,7 @@ func (c *ControlPlane) configuredKeys(
 		}
 	} else {
 		list := &corev1.SecretList{}
-		if err := c.Cluster.Client.List(ctx, list, client.InNamespace(c.Values.Namespace), configurationsOf(keyName)); err != nil {
+		if err := n.Client.List(ctx, list, client.InNamespace(n.name), configurationsOf(keyName)); err != nil {
 			return nil, fmt.Errorf("list encryption configurations: %w", err)
 		}
 		configurations = slices.DeleteFunc(list.Items, func(each corev1.Secret) bool { return !isKept(&each) })
@@ -48,17 +61,30 @@ func (c *ControlPlane) configuredKeys(
 	return keys, nil
 }
 
+// plainResources returns the resources of an API server that the Pods of its live Deployment do not encrypt yet.
+func (n namespace) plainResources(ctx context.Context, live *appsv1.Deployment, resources []string) ([]string, error) {
+	name := apiserver.EncryptionSecret(live)
+	if name == "" {
+		return nil, nil
+	}
+	configuration, err := n.secret(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return apiserver.PlainResources(resources, configuration)
+}
+
 // releaseConfigurations lets the garbage collector delete the encryption configurations of an API server that its Deployment does not use
 // any more. It is called when all Pods use the current configuration.
-func (c *ControlPlane) releaseConfigurations(ctx context.Context, of server) error {
-	live, err := c.readDeployment(ctx, of.name)
+func (n namespace) releaseConfigurations(ctx context.Context, of server) error {
+	live, err := n.deployment(ctx, of.name)
 	deployed := apiserver.EncryptionSecret(live)
 	if err != nil || deployed == "" {
 		return err
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := c.Cluster.Client.List(ctx, list, client.InNamespace(c.Values.Namespace), configurationsOf(of.keyName)); err != nil {
+	if err := n.Client.List(ctx, list, client.InNamespace(n.name), configurationsOf(of.keyName)); err != nil {
 		return fmt.Errorf("list encryption configurations: %w", err)
 	}
 	for i := range list.Items {
@@ -67,7 +93,7 @@ func (c *ControlPlane) releaseConfigurations(ctx context.Context, of server) err
 			continue
 		}
 		secret := rollout.Identity(secretKind, each.Namespace, each.Name)
-		if err := c.Cluster.Annotate(ctx, secret, map[string]any{resourcesv1alpha1.KeepObject: nil}); client.IgnoreNotFound(err) != nil {
+		if err := n.Annotate(ctx, secret, map[string]any{resourcesv1alpha1.KeepObject: nil}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}

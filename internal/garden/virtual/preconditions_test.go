@@ -29,8 +29,8 @@ func TestResourcesMoveBetweenEtcdsOnlyIfTheUserConfirmsIt(t *testing.T) {
 		"the user confirms it": {confirmed: []string{"leases.coordination.k8s.io"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c := &ControlPlane{ConfirmedLosses: tc.confirmed}
-			c.Values.KubeAPIServer.ResourcesToStoreInETCDEvents = tc.wanted
+			c := checks{confirmedLosses: tc.confirmed}
+			c.values.KubeAPIServer.ResourcesToStoreInETCDEvents = tc.wanted
 			if err := c.checkMoves(live); tc.want != "" {
 				NewWithT(t).Expect(err).To(MatchError(tc.want))
 			} else {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,13 +71,23 @@ func alwaysEncrypted() []string {
 	return slices.Concat(kubeapiserver.AlwaysEncrypted(), gardenerapiserver.AlwaysEncrypted())
 }
 
-// rewriteSteps returns the work that writes encrypted objects again, and then takes a snapshot of the main etcd.
-func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
-	plan := Rewrite(c.Values)
+// rewriter writes encrypted objects again.
+type rewriter struct {
+	work
+	connection *Connection
+	// confirmedLosses are the resources, each with its group, whose objects the user allows to be lost.
+	confirmedLosses []string
+	// dial connects to the main etcd for a snapshot, and to gardener-apiserver for its version. Nil: like net.Dialer.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// steps returns the work that writes encrypted objects again, and then takes a snapshot of the main etcd.
+func (r rewriter) steps() map[string]install.Steps {
+	plan := Rewrite(r.values)
 	skipLabel, skipSnapshot, skipUnlabel := "", "", ""
 	if !plan.Label {
 		skipLabel, skipSnapshot = noRewrite, noRewrite
-	} else if c.Values.ETCDMain.Backup == nil {
+	} else if r.values.ETCDMain.Backup == nil {
 		skipSnapshot = noSnapshot
 	}
 	if !plan.Unlabel {
@@ -87,56 +98,56 @@ func (c *ControlPlane) rewriteSteps() map[string]install.Steps {
 	}
 	return map[string]install.Steps{
 		components.Rewrite: {SkipsDeploy: skipLabel, Deploy: func(ctx context.Context) error {
-			return c.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return c.label(ctx, plan.Resources) })
+			return r.once(ctx, plan, apiserver.ResourcesLabeled, func() error { return r.label(ctx, plan.Resources) })
 		}},
 		components.Snapshot: {SkipsDeploy: skipSnapshot, Deploy: func(ctx context.Context) error {
-			return c.once(ctx, plan, apiserver.Snapshotted, func() error { return c.takeSnapshot(ctx) })
+			return r.once(ctx, plan, apiserver.Snapshotted, func() error { return r.takeSnapshot(ctx) })
 		}},
-		components.RewriteEnd: {SkipsDeploy: skipUnlabel, Deploy: func(ctx context.Context) error { return c.unlabel(ctx, plan.Resources) }},
+		components.RewriteEnd: {SkipsDeploy: skipUnlabel, Deploy: func(ctx context.Context) error { return r.unlabel(ctx, plan.Resources) }},
 	}
 }
 
 // once does work that a rotation needs only once, and then sets an annotation. It does nothing if the annotation is set. If one
 // reconciliation both begins and ends a rewrite, once always does the work, because an earlier attempt may have set the annotation for
 // other resources.
-func (c *ControlPlane) once(ctx context.Context, plan apiserver.Rewrite, annotation string, work func() error) error {
+func (r rewriter) once(ctx context.Context, plan apiserver.Rewrite, annotation string, work func() error) error {
 	if plan.Unlabel {
 		return work()
 	}
-	if marked, err := c.isMarked(ctx, annotation); marked || err != nil {
+	if marked, err := r.isMarked(ctx, annotation); marked || err != nil {
 		return err
 	}
 	if err := work(); err != nil {
 		return err
 	}
-	return c.mark(ctx, map[string]any{annotation: "true"})
+	return r.mark(ctx, map[string]any{annotation: "true"})
 }
 
 // label waits until no Pod writes with an old key any more. Then it adds the label of the key to objects that do not have it yet. A retry
 // continues where the last attempt ended.
-func (c *ControlPlane) label(ctx context.Context, resources []string) error {
-	if err := c.untilNoOldPods(ctx, c.kubernetesServer(), c.gardenerServer()); err != nil {
+func (r rewriter) label(ctx context.Context, resources []string) error {
+	if err := r.untilNoOldPods(ctx, kubernetesServer(r.timing), gardenerServer(r.timing)); err != nil {
 		return err
 	}
-	_, err := c.labelOnce(ctx, resources)
+	_, err := r.labelOnce(ctx, resources)
 	return err
 }
 
 // labelOnce lists the objects once, adds the label of the key to those objects that do not have it, and returns their number.
-func (c *ControlPlane) labelOnce(ctx context.Context, resources []string) (int, error) {
-	key, known := c.Secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
+func (r rewriter) labelOnce(ctx context.Context, resources []string) (int, error) {
+	key, known := r.secrets.Get(kubeapiserver.EncryptionKeyName, secrets.Current)
 	if !known {
 		return 0, fmt.Errorf("secret %q not found", kubeapiserver.EncryptionKeyName)
 	}
-	return c.rewrite(ctx, resources, selection.NotEquals, apiserver.KeyLabel(key))
+	return r.rewrite(ctx, resources, selection.NotEquals, apiserver.KeyLabel(key))
 }
 
 // labelUntilNoneIsLeft repeats labelOnce until it finds no object without the label of the key. It returns the number of objects that got
 // the label.
-func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, resources []string) (int, error) {
+func (r rewriter) labelUntilNoneIsLeft(ctx context.Context, resources []string) (int, error) {
 	sum := 0
 	for range rewritePasses {
-		number, err := c.labelOnce(ctx, resources)
+		number, err := r.labelOnce(ctx, resources)
 		if err != nil || number == 0 {
 			return sum, err
 		}
@@ -149,8 +160,8 @@ func (c *ControlPlane) labelUntilNoneIsLeft(ctx context.Context, resources []str
 // untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
 // means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It checks
 // nothing if the configuration of the live Deployment contains only the new key. Live is nil if there is no Deployment.
-func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
-	if c.Values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
+func (r rewriter) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
+	if r.values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
 	}
 	defer func() {
@@ -159,7 +170,7 @@ func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live 
 		}
 	}()
 	if live != nil {
-		configured, err := c.configuredKeys(ctx, of.keyName, live)
+		configured, err := r.configuredKeys(ctx, of.keyName, live)
 		if err != nil || apiserver.OnlyCurrent(key, configured) {
 			return err
 		}
@@ -167,43 +178,43 @@ func (c *ControlPlane) untilOldKeyUnneeded(ctx context.Context, of server, live 
 			return err
 		}
 	}
-	if err := c.untilNoOldPods(ctx, of); err != nil {
+	if err := r.untilNoOldPods(ctx, of); err != nil {
 		return err
 	}
-	number, err := c.labelUntilNoneIsLeft(ctx, of.served(Rewrite(c.Values).Resources))
-	if err != nil || c.Values.ETCDMain.Backup == nil {
+	number, err := r.labelUntilNoneIsLeft(ctx, of.served(Rewrite(r.values).Resources))
+	if err != nil || r.values.ETCDMain.Backup == nil {
 		return err
 	}
-	if marked, err := c.isMarked(ctx, apiserver.Snapshotted); err != nil || marked && number == 0 {
+	if marked, err := r.isMarked(ctx, apiserver.Snapshotted); err != nil || marked && number == 0 {
 		return err
 	}
-	return c.takeSnapshot(ctx)
+	return r.takeSnapshot(ctx)
 }
 
-// keepingOldKey returns a copy of the control plane whose API servers keep the old encryption key, to deploy everything else of them.
-func (c *ControlPlane) keepingOldKey() *ControlPlane {
-	keeping := *c
-	keeping.Values = c.Values.WithPhase(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
-	return &keeping
+// keepingOldKey returns a rewriter whose API servers keep the old encryption key, to deploy everything else of them.
+func (r rewriter) keepingOldKey() rewriter {
+	r.values = r.values.WithPhase(rotation.ETCDEncryptionKey, operatorv1alpha1.RotationPrepared)
+	r.changing = r.values.Phases.Changing()
+	return r
 }
 
 // unlabel removes the label from objects that have it, and then the annotations of the Deployment.
-func (c *ControlPlane) unlabel(ctx context.Context, resources []string) error {
-	if _, err := c.rewrite(ctx, resources, selection.Exists, ""); err != nil {
+func (r rewriter) unlabel(ctx context.Context, resources []string) error {
+	if _, err := r.rewrite(ctx, resources, selection.Exists, ""); err != nil {
 		return err
 	}
-	return c.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
+	return r.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
 }
 
 // rewrite sets the label of objects whose label matches, or removes it if the value is empty. It returns the number of objects. It fails at
 // the end if the virtual cluster refuses to write some objects, and if it does not serve a resource.
-func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches selection.Operator, value string) (number int, err error) {
+func (r rewriter) rewrite(ctx context.Context, resources []string, matches selection.Operator, value string) (number int, err error) {
 	defer func() {
 		if err != nil {
 			err = &Error{err}
 		}
 	}()
-	virtual, err := c.Connection.Clients(ctx)
+	virtual, err := r.connection.Clients(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -221,7 +232,7 @@ func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches 
 		return 0, fmt.Errorf("encode label: %w", err)
 	}
 	selected := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}
-	limiter, writer := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond), client.WithFieldOwner(virtual.Client, c.Cluster.FieldManager)
+	limiter, writer := rate.NewLimiter(rewritesPerSecond, rewritesPerSecond), client.WithFieldOwner(virtual.Client, r.FieldManager)
 	var unserved []error
 	refused := &refusals{}
 	for _, resource := range resources {
@@ -230,7 +241,7 @@ func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches 
 			return 0, fmt.Errorf("find kind of encrypted resource %s: %w", resource, err)
 		}
 		if kind.Empty() {
-			if problem := c.unserved(resource); problem != nil {
+			if problem := r.unserved(resource); problem != nil {
 				unserved = append(unserved, problem)
 				continue
 			}
@@ -252,12 +263,12 @@ func (c *ControlPlane) rewrite(ctx context.Context, resources []string, matches 
 
 // unserved returns why a resource that the virtual cluster does not serve ends a rewrite: etcd may have objects of it, which nothing could
 // read without the former key. It returns nil if nothing of the resource was encrypted so far, and if the user confirms the loss.
-func (c *ControlPlane) unserved(resource string) error {
+func (r rewriter) unserved(resource string) error {
 	const remedy = "serve it again, or confirm the loss of its objects with the annotation " +
 		operatorv1alpha1.AnnotationConfirmLostResources + "="
-	encrypted := c.Values.EncryptedProvider == "" || slices.Contains(slices.Concat(c.Values.EncryptedResources, alwaysEncrypted()), resource)
+	encrypted := r.values.EncryptedProvider == "" || slices.Contains(slices.Concat(r.values.EncryptedResources, alwaysEncrypted()), resource)
 	switch {
-	case slices.Contains(c.ConfirmedLosses, resource):
+	case slices.Contains(r.confirmedLosses, resource):
 		return nil
 	case len(apiserver.OfGardener([]string{resource})) > 0:
 		return fmt.Errorf("gardener-apiserver does not serve the encrypted resource %s (see kubectl get apiservices); %s%s",
@@ -310,11 +321,7 @@ func forPages(
 func listPage(
 	ctx context.Context, c client.Reader, kind schema.GroupVersionKind, selected client.ListOption, next string,
 ) (*metav1.PartialObjectMetadataList, error) {
-	ctx, cancel := context.WithTimeout(ctx, rewriteTimeout)
-	defer cancel()
-	page := &metav1.PartialObjectMetadataList{}
-	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return page, c.List(ctx, page, selected, client.Limit(rewritePage), client.Continue(next))
+	return listMetadata(ctx, rewriteTimeout, c, kind, selected, client.Limit(rewritePage), client.Continue(next))
 }
 
 // patchAll writes objects. It ends at errors that are not about a single object; it adds an object that the API server refuses to the
@@ -349,25 +356,16 @@ func patchAll(
 }
 
 // takeSnapshot makes etcd-backup-restore take a full snapshot, so that no later restore needs the former key.
-func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
+func (r rewriter) takeSnapshot(ctx context.Context) error {
 	flow.ReportWait(ctx, "the main etcd takes a full snapshot")
 	defer flow.ReportWait(ctx, "")
-	bundle, err := c.Secrets.Bundle(etcd.Authority)
+	bundle, err := r.secrets.Bundle(etcd.Authority)
 	if err != nil {
 		return err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle.Data[secretconfig.DataKeyCertificateBundle])
-	ctx, cancel := context.WithTimeout(ctx, c.Timing.defaulted().Snapshot)
+	ctx, cancel := context.WithTimeout(ctx, r.timing.Snapshot)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, etcd.SnapshotURL(c.Values), http.NoBody)
-	if err != nil {
-		return fmt.Errorf("request snapshot of etcd: %w", err)
-	}
-	transport := &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DialContext: c.Dial, DisableKeepAlives: true,
-	}
-	response, err := transport.RoundTrip(request)
+	response, err := r.request(ctx, etcd.SnapshotURL(r.values), bundle.Data[secretconfig.DataKeyCertificateBundle])
 	if err != nil {
 		return fmt.Errorf("request snapshot of etcd: %w", err)
 	}
@@ -378,14 +376,28 @@ func (c *ControlPlane) takeSnapshot(ctx context.Context) error {
 	return nil
 }
 
+// request requests a URL of a Service of the runtime cluster. Bundle is the bundle of the certificate authority of the server.
+func (r rewriter) request(ctx context.Context, url string, bundle []byte) (*http.Response, error) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DialContext: r.dial, DisableKeepAlives: true,
+	}
+	return transport.RoundTrip(request)
+}
+
 // isMarked reports whether the Deployment of kube-apiserver has an annotation with the value "true".
-func (c *ControlPlane) isMarked(ctx context.Context, annotation string) (bool, error) {
-	live, err := c.readDeployment(ctx, kubeapiserver.Name)
+func (r rewriter) isMarked(ctx context.Context, annotation string) (bool, error) {
+	live, err := r.deployment(ctx, kubeapiserver.Name)
 	return live != nil && live.Annotations[annotation] == "true", err
 }
 
 // unmark removes annotations of the Deployment of kube-apiserver.
-func (c *ControlPlane) unmark(ctx context.Context, annotations ...string) error {
+func (r rewriter) unmark(ctx context.Context, annotations ...string) error {
 	if len(annotations) == 0 {
 		return nil
 	}
@@ -393,10 +405,10 @@ func (c *ControlPlane) unmark(ctx context.Context, annotations ...string) error 
 	for _, each := range annotations {
 		removed[each] = nil
 	}
-	return c.mark(ctx, removed)
+	return r.mark(ctx, removed)
 }
 
 // mark sets annotations of the Deployment of kube-apiserver, and removes those whose value is nil.
-func (c *ControlPlane) mark(ctx context.Context, annotations map[string]any) error {
-	return c.Cluster.Annotate(ctx, rollout.Identity(deploymentKind, c.Values.Namespace, kubeapiserver.Name), annotations)
+func (r rewriter) mark(ctx context.Context, annotations map[string]any) error {
+	return r.Annotate(ctx, rollout.Identity(deploymentKind, r.values.Namespace, kubeapiserver.Name), annotations)
 }

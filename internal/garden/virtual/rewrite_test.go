@@ -52,11 +52,12 @@ func TestRewriteStopsAtEncryptedResourcesThatAreNotServed(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			c := &ControlPlane{Values: values.Values{EncryptedProvider: "aescbc", EncryptedResources: tc.encrypted}, ConfirmedLosses: tc.confirmed}
+			r := rewriter{confirmedLosses: tc.confirmed}
+			r.values = values.Values{EncryptedProvider: "aescbc", EncryptedResources: tc.encrypted}
 			if tc.unknown {
-				c.Values.EncryptedProvider = ""
+				r.values.EncryptedProvider = ""
 			}
-			if err := c.unserved(tc.resource); tc.want != "" {
+			if err := r.unserved(tc.resource); tc.want != "" {
 				NewWithT(t).Expect(err).To(MatchError(tc.want))
 			} else {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -25,6 +25,10 @@ type Timing struct {
 	Gardener time.Duration
 	// Snapshot is the longest wait for a snapshot of the main etcd; default 15m: a large database takes minutes.
 	Snapshot time.Duration
+	// Seeds is the longest wait for a renewal of credentials in all Seeds; default 10m.
+	Seeds time.Duration
+	// Proof is the longest wait for the proof of a phase of a rotation; default 5m.
+	Proof time.Duration
 }
 
 func (t Timing) defaulted() Timing {
@@ -37,5 +41,7 @@ func (t Timing) defaulted() Timing {
 		Connection:        cmp.Or(t.Connection, 30*time.Second),
 		Gardener:          cmp.Or(t.Gardener, gardener.Within),
 		Snapshot:          cmp.Or(t.Snapshot, 15*time.Minute),
+		Seeds:             cmp.Or(t.Seeds, 10*time.Minute),
+		Proof:             cmp.Or(t.Proof, 5*time.Minute),
 	}
 }

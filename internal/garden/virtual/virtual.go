@@ -13,31 +13,25 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
-	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
-	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
-	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
-	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
+	"github.com/espalier-dev/espalier/internal/garden/component/globalmonitoring"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
+	"github.com/espalier-dev/espalier/internal/garden/proof"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
@@ -66,14 +60,20 @@ type ControlPlane struct {
 	Connection *Connection
 	// Logs returns the last lines of the log of a Pod of the runtime cluster. Nil: no error has a log.
 	Logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
-	// Dial connects to the main etcd for a snapshot. Nil: like net.Dialer.
+	// Dial connects to the main etcd for a snapshot, to gardener-apiserver for its version, and to Pods for the proof of a rotation. Nil: like
+	// net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Source is where new credentials come from. Only Steps needs it.
+	Source secretconfig.Source
 }
 
 const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
 
 // Steps returns the work for rows that the Installer does not do. The steps of the etcds are in package runtime.
 func (c *ControlPlane) Steps() map[string]install.Steps {
+	w, check, rewrite := c.work(), c.checks(), c.rewriter()
+	kubernetes, gardener := kubeAPIServer{rewrite, c.Logs}, gardenerAPIServer{rewrite}
+	resources, users := resourceManager{w, c.Clock}, access{w, c.Connection}
 	var refs kubeapiserver.References         // set by the first task, read by other tasks
 	var managers []*unstructured.Unstructured // set by the task that deploys them, read by the task that waits
 	noRenewal := ""
@@ -82,180 +82,97 @@ func (c *ControlPlane) Steps() map[string]install.Steps {
 	}
 	steps := map[string]install.Steps{
 		component.Preconditions: {Deploy: func(ctx context.Context) (err error) {
-			refs, err = c.checkPreconditions(ctx)
+			refs, err = check.preconditions(ctx)
 			return err
 		}},
-		components.Keys:          {Deploy: c.generateKeys},
-		component.ExposedService: {Deploy: c.deployService},
+		components.Keys:          {Deploy: w.generateKeys},
+		component.ExposedService: {Deploy: w.deployService},
 		component.KubeAPIServer: {
-			Deploy: func(ctx context.Context) error { return c.deployAPIServer(ctx, refs) },
-			Await: func(ctx context.Context) error {
-				if err := c.untilAPIServerRolledOut(ctx); err != nil {
-					return err
-				}
-				return c.releaseConfigurations(ctx, c.kubernetesServer())
-			},
+			Deploy: func(ctx context.Context) error { return kubernetes.deploy(ctx, refs) }, Await: kubernetes.await,
 		},
-		kubecontrollermanager.Component.Name: {Deploy: c.deployControllerManager},
+		kubecontrollermanager.Component.Name: {Deploy: w.deployControllerManager},
 		component.VirtualResourceManager: {
 			Deploy: func(ctx context.Context) (err error) {
-				managers, err = c.deployResourceManager(ctx)
+				managers, err = resources.deploy(ctx)
 				return err
 			},
 			Await: func(ctx context.Context) error {
-				return c.Cluster.UntilHealthy(ctx, c.Timing.defaulted().ResourceManager, managers...)
+				return c.Cluster.UntilHealthy(ctx, w.timing.ResourceManager, managers...)
 			},
-			Destroy: c.destroyResourceManager,
+			Destroy: func(ctx context.Context) error { return resources.destroy(ctx, c.Abandons()) },
 		},
-		component.GardenerAccess:         {Objects: c.accessObjects},
-		components.TokenRenewal:          {Deploy: c.renewTokens, SkipsDeploy: noRenewal},
-		components.Connection:            {Deploy: c.connect, Destroy: c.forget},
-		component.GardenerAPIServer:      {Deploy: c.deployGardenerServer, Await: c.registerGardenerServer},
-		gardeneradmission.Component.Name: {Deploy: c.deployAdmission},
-		gardenerscheduler.Component.Name: {Objects: c.schedulerObjects},
-		component.Unused:                 {Destroy: c.ensureUnused},
+		component.GardenerAccess:         {Objects: users.objects},
+		globalmonitoring.Component.Name:  {Deploy: users.deployGlobalMonitoring},
+		components.TokenRenewal:          {Deploy: users.renewTokens, SkipsDeploy: noRenewal},
+		components.Connection:            {Deploy: users.connect, Destroy: users.forget},
+		component.GardenerAPIServer:      {Deploy: gardener.deploy, Await: gardener.register},
+		gardeneradmission.Component.Name: {Deploy: w.deployAdmission},
+		gardenerscheduler.Component.Name: {Objects: w.schedulerObjects},
+		component.Unused:                 {Destroy: func(ctx context.Context) error { return check.ensureDestroyable(ctx, c.Abandons()) }},
 	}
-	maps.Copy(steps, c.rewriteSteps())
+	maps.Copy(steps, rewrite.steps())
+	maps.Copy(steps, seeds{w, c.Connection, check.skips}.steps())
+	prover := c.prover()
+	steps[components.RotationProof] = install.Steps{SkipsDeploy: prover.Unneeded(), Deploy: prover.Prove}
 	return steps
 }
 
-// readDeployment returns nil if there is no Deployment.
-func (c *ControlPlane) readDeployment(ctx context.Context, name string) (*appsv1.Deployment, error) {
-	return read(ctx, c, name, &appsv1.Deployment{})
+// work contains the parts that tasks of most components need.
+type work struct {
+	namespace
+	secrets   *manager.Manager
+	values    values.Values
+	installer install.Installer
+	timing    Timing // with defaults
 }
 
-// readSecret returns nil if there is no Secret.
-func (c *ControlPlane) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	return read(ctx, c, name, &corev1.Secret{})
+func (c *ControlPlane) work() work {
+	return work{c.namespace(), c.Secrets, c.Values, c.Installer, c.Timing.defaulted()}
 }
 
-// readSet returns nil if there is no ManagedResource.
-func (c *ControlPlane) readSet(ctx context.Context, name string) (*resourcesv1alpha1.ManagedResource, error) {
-	return read(ctx, c, name, &resourcesv1alpha1.ManagedResource{})
+func (c *ControlPlane) namespace() namespace {
+	return namespace{c.Cluster, c.Values.Namespace, c.Values.Phases.Changing()}
 }
 
-// read reads an object of the namespace of the Garden live. It returns nil if there is none.
-func read[T client.Object](ctx context.Context, c *ControlPlane, name string, into T) (T, error) {
-	return rollout.Find(ctx, c.Cluster.Client, c.Values.Namespace, name, into)
+func (c *ControlPlane) checks() checks {
+	return checks{c.namespace(), c.Values, c.Connection, c.SkippedChecks, c.ConfirmedLosses}
 }
 
-// untilRolledOut waits until a Deployment is rolled out and no old Pod is left.
-func (c *ControlPlane) untilRolledOut(ctx context.Context, timeout time.Duration, name string) error {
-	check := func(ctx context.Context) error { return c.checkRollout(ctx, name) }
-	return c.Cluster.Until(ctx, timeout, check, c.watchedRollout(name)...)
-}
-
-// watchedRollout returns the objects whose changes may change the result of checkRollout.
-func (c *ControlPlane) watchedRollout(name string) []rollout.Watched {
-	return []rollout.Watched{
-		rollout.WatchObject(rollout.Identity(deploymentKind, c.Values.Namespace, name)),
-		{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Options: []client.ListOption{client.InNamespace(c.Values.Namespace)}},
+func (c *ControlPlane) prover() *proof.Prover {
+	return &proof.Prover{
+		Cluster: c.Cluster, Secrets: c.Secrets, Values: c.Values, Source: c.Source, Clock: c.Clock, Within: c.Timing.defaulted().Proof,
+		Client: proof.Client{Dial: c.Dial, Now: c.Clock.Now}, Skips: c.checks().skips, Virtual: func(ctx context.Context) (client.Reader, error) {
+			clients, err := c.Connection.Clients(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return clients.Client, nil
+		},
 	}
 }
 
-// checkRollout returns an error that says why a Deployment is not rolled out, or nil.
-func (c *ControlPlane) checkRollout(ctx context.Context, name string) error {
-	live, err := c.readDeployment(ctx, name)
-	if err != nil {
+func (c *ControlPlane) rewriter() rewriter {
+	return rewriter{c.work(), c.Connection, c.ConfirmedLosses, c.Dial}
+}
+
+// Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
+func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
+
+// WithWayOut adds to an error how to delete a Garden although its virtual cluster has no API server any more.
+func (c *ControlPlane) WithWayOut(ctx context.Context, err error) error {
+	live, failure := c.namespace().deployment(ctx, kubeapiserver.Name)
+	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {
 		return err
 	}
-	problem := "it does not exist"
-	if live != nil {
-		if problem, err = c.rolloutProblem(ctx, live); err != nil {
-			return err
-		}
-	}
-	if problem != "" {
-		return fmt.Errorf("%s %s/%s is not rolled out: %s (see kubectl -n %s describe deployment %s)",
-			deploymentKind.Kind, c.Values.Namespace, name, problem, c.Values.Namespace, name)
-	}
-	return nil
+	return fmt.Errorf("%w; no Pod of the virtual garden's kube-apiserver is ready: repair it or, to delete the Garden but not the objects in "+
+		"the virtual garden, set the annotation %s=%s (the volumes of the etcds and the keys stay)",
+		err, operatorv1alpha1.AnnotationAbandonVirtualCluster, c.Identity)
 }
 
-// rolloutProblem returns why a Deployment is not rolled out, or "". While credentials are rotated, every Pod counts that has not finished.
-func (c *ControlPlane) rolloutProblem(ctx context.Context, live *appsv1.Deployment) (string, error) {
-	pods, err := c.podsOf(ctx, live.Name, live.Spec.Selector.MatchLabels)
-	return judgement.RolloutProblem(live, pods, c.Values.Phases.Changing()), err
+// StartProblem returns why no rotation must start, or "".
+func (c *ControlPlane) StartProblem(ctx context.Context) (string, error) {
+	return c.checks().startProblem(ctx)
 }
 
-// podsOf returns the Pods with the labels of a Deployment.
-func (c *ControlPlane) podsOf(ctx context.Context, name string, labels map[string]string) ([]corev1.Pod, error) {
-	pods := &corev1.PodList{}
-	if err := c.Cluster.Client.List(ctx, pods, client.InNamespace(c.Values.Namespace), client.MatchingLabels(labels)); err != nil {
-		return nil, fmt.Errorf("list Pods of Deployment %s/%s: %w", c.Values.Namespace, name, err)
-	}
-	return pods.Items, nil
-}
-
-// server is an API server whose credentials are rotated.
-type server struct {
-	// name is the name of the Deployment.
-	name string
-	// keyName is the logical name of the encryption key.
-	keyName string
-	// labels are the labels of the Pods.
-	labels map[string]string
-	// timeout is how long a rollout may take.
-	timeout time.Duration
-	// served returns the resources that the server encrypts, out of the resources of both servers.
-	served func(resources []string) []string
-}
-
-func (c *ControlPlane) kubernetesServer() server {
-	return server{
-		name: kubeapiserver.Name, keyName: kubeapiserver.EncryptionKeyName, labels: exposure.Labels(),
-		timeout: c.Timing.defaulted().APIServer, served: apiserver.OfKubernetes,
-	}
-}
-
-func (c *ControlPlane) gardenerServer() server {
-	return server{
-		name: gardenerapiserver.Name, keyName: gardenerapiserver.EncryptionKeyName, labels: gardenerapiserver.Labels(),
-		timeout: c.Timing.defaulted().Gardener, served: apiserver.OfGardener,
-	}
-}
-
-// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: such Pods use former
-// credentials, and cannot read the objects that new Pods write.
-func (c *ControlPlane) untilOrphansGone(ctx context.Context, of server, live *appsv1.Deployment) error {
-	if live != nil {
-		return nil
-	}
-	return c.untilNoOldPods(ctx, of)
-}
-
-// untilNoOldPods waits, while credentials are rotated, until no Pod of these API servers may use the former credentials. It does not wait
-// for new Pods.
-func (c *ControlPlane) untilNoOldPods(ctx context.Context, servers ...server) error {
-	for _, each := range servers {
-		check := func(ctx context.Context) error { return c.checkOldPods(ctx, each) }
-		if err := c.Cluster.Until(ctx, each.timeout, check, c.watchedRollout(each.name)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkOldPods returns an error with the Pods of an API server that may use former credentials while they are rotated. Without a
-// Deployment, these are all its Pods: a ManagedResource, or a user who has deleted the Deployment, may leave Pods only.
-func (c *ControlPlane) checkOldPods(ctx context.Context, of server) error {
-	if !c.Values.Phases.Changing() {
-		return nil
-	}
-	live, err := c.readDeployment(ctx, of.name)
-	if err != nil {
-		return err
-	}
-	pods, err := c.podsOf(ctx, of.name, of.labels)
-	if err != nil {
-		return err
-	}
-	replicas := int32(0)
-	if live != nil {
-		replicas = ptr.Deref(live.Spec.Replicas, 1)
-	}
-	if old := judgement.OldPods(pods, replicas); old != "" {
-		return fmt.Errorf("%s %s/%s: %s", deploymentKind.Kind, c.Values.Namespace, of.name, old)
-	}
-	return nil
-}
+// SeedProblem returns why a rotation in which Seeds take part must not start, or "".
+func (c *ControlPlane) SeedProblem(ctx context.Context) string { return c.checks().seedProblem(ctx) }

@@ -7,19 +7,18 @@ import (
 	"reflect"
 	"slices"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 )
 
-// fields returns a Garden as JSON decodes it.
-func fields(garden *operatorv1alpha1.Garden) (map[string]any, error) {
-	encoded, err := json.Marshal(garden)
+// fields returns an object as JSON decodes it.
+func fields(object any) (map[string]any, error) {
+	encoded, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode Garden: %w", err)
+		return nil, fmt.Errorf("encode %T: %w", object, err)
 	}
 	decoded := map[string]any{}
 	if err := json.Unmarshal(encoded, &decoded); err != nil {
-		return nil, fmt.Errorf("decode Garden: %w", err)
+		return nil, fmt.Errorf("decode %T: %w", object, err)
 	}
 	return decoded, nil
 }

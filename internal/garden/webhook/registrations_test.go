@@ -23,6 +23,17 @@ const wantedOfGardens = `
   admissionReviewVersions: [v1, v1beta1]
 `
 
+// wantedOfExtensions are the fields of a webhook of Extensions after its operations.
+const wantedOfExtensions = `, apiGroups: [operator.gardener.cloud], apiVersions: [v1alpha1], resources: [extensions]}]
+  namespaceSelector: {}
+  objectSelector: {}
+  failurePolicy: Fail
+  matchPolicy: Exact
+  sideEffects: None
+  timeoutSeconds: 10
+  admissionReviewVersions: [v1, v1beta1]
+`
+
 func TestConfigurationsHaveTheNamesAndPathsOfGardener(t *testing.T) {
 	g := NewWithT(t)
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -34,7 +45,11 @@ webhooks:
 - name: garden-defaulting.operator.gardener.cloud
   clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator,
     path: /webhooks/default-operator-gardener-cloud-v1alpha1-garden}}
-`+wantedOfGardens[1:]), mutating)).To(Succeed())
+`+wantedOfGardens[1:]+`
+- name: extension-defaulting.operator.gardener.cloud
+  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator,
+    path: /webhooks/default-operator-gardener-cloud-v1alpha1-extension}}
+  rules: [{operations: [CREATE, UPDATE]`+wantedOfExtensions), mutating)).To(Succeed())
 	g.Expect(yaml.UnmarshalStrict([]byte(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -69,7 +84,10 @@ webhooks:
   sideEffects: None
   timeoutSeconds: 10
   admissionReviewVersions: [v1, v1beta1]
-`), validating)).To(Succeed())
+- name: extension-validation.operator.gardener.cloud
+  clientConfig: {service: {namespace: espalier-system, name: espalier-garden-operator,
+    path: /webhooks/validate-operator-gardener-cloud-v1alpha1-extension}}
+  rules: [{operations: [CREATE, UPDATE, DELETE]`+wantedOfExtensions), validating)).To(Succeed())
 	g.Expect(webhook.Shipped()).To(BeComparableTo([]client.Object{mutating, validating}))
 }
 

@@ -1,7 +1,8 @@
-// Package webhook is the admission of Gardens: the handlers that answer API servers, and the webhook configurations that register them.
+// Package webhook is the admission of Gardens and Extensions: the handlers that answer API servers, and the webhook configurations that
+// register them.
 // Rules and defaults are in the packages validation, auditpolicy and defaulting, which only compute. Handlers allow or deny a request, or
-// change the object of the request, and write nothing themselves. They read Gardens, and ConfigMaps with audit policies, from the API
-// server.
+// change the object of the request, and write nothing themselves. They read Gardens, Extensions, and ConfigMaps with audit policies, from
+// the API server.
 package webhook
 
 import (
@@ -32,7 +33,9 @@ type Handler struct {
 }
 
 // Handlers returns the table.
-func Handlers() []Handler {
+func Handlers() []Handler { return append(handlersOfGardens(), handlersOfExtensions()...) }
+
+func handlersOfGardens() []Handler {
 	return []Handler{
 		{
 			Name: "garden-defaulting", handle: setDefaults,
@@ -77,10 +80,27 @@ func Handlers() []Handler {
 	}
 }
 
+func handlersOfExtensions() []Handler {
+	return []Handler{
+		{
+			Name: "extension-defaulting", handle: setExtensionDefaults,
+			Does: "sets defaults of Extensions",
+			Webhook: ofExtensions(registration.Mutating, "extension-defaulting.operator.gardener.cloud",
+				"/webhooks/default-operator-gardener-cloud-v1alpha1-extension", registration.OnWrite()),
+		},
+		{
+			Name: "extension-validation", handle: validateExtension,
+			Does: "refuses Extensions that break a rule, and the deletion of Extensions that are required",
+			Webhook: ofExtensions(registration.Validating, "extension-validation.operator.gardener.cloud",
+				"/webhooks/validate-operator-gardener-cloud-v1alpha1-extension", append(registration.OnWrite(), registration.OnDelete()...)),
+		},
+	}
+}
+
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
 
-// Review returns the function that answers reviews. Live reads Gardens, their metadata and ConfigMaps. It must not read from a cache,
+// Review returns the function that answers reviews. Live reads Gardens, Extensions and ConfigMaps. It must not read from a cache,
 // because a cache may not yet contain a Garden that was just created.
 func (h Handler) Review(live client.Reader) review.Handler {
 	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
@@ -97,6 +117,17 @@ func ofGardens(kind registration.Type, name, path string) registration.Webhook {
 	return registration.Webhook{
 		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
 		Rules: registration.Rules(ruleForGardens(on)),
+	}
+}
+
+// ofExtensions returns a webhook that is called for operations on Extensions, except of their status.
+func ofExtensions(
+	kind registration.Type, name, path string, on []admissionregistrationv1.OperationType,
+) registration.Webhook {
+	version := operatorv1alpha1.SchemeGroupVersion
+	return registration.Webhook{
+		Type: kind, Name: name, Path: path, ReviewVersions: reviewVersions(),
+		Rules: registration.Rules(registration.Rule(on, version.Group, registration.Versions(version.Version), "extensions")),
 	}
 }
 

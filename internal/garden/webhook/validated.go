@@ -24,7 +24,7 @@ func validate(ctx context.Context, live client.Reader, request *review.Request) 
 	case review.Create:
 		return create(ctx, live, request)
 	case review.Update:
-		return update(request)
+		return update(ctx, live, request)
 	case review.Delete:
 		return remove(request)
 	case review.Connect:
@@ -44,13 +44,17 @@ func create(ctx context.Context, live client.Reader, request *review.Request) re
 	if found {
 		return review.Errored(http.StatusBadRequest, validation.ErrNotAlone)
 	}
-	if err := validation.Finalizers(garden); err != nil {
-		return review.Errored(http.StatusBadRequest, err)
+	if failure := validation.Finalizers(garden); failure != nil {
+		return review.Errored(http.StatusBadRequest, failure)
 	}
-	return judged(garden, validation.Create(garden), validation.Warnings(garden))
+	available, err := extensions(ctx, live)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	return judged(garden, validation.Create(garden, available), validation.Warnings(garden, available))
 }
 
-func update(request *review.Request) review.Response {
+func update(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {
 		return review.Undecodable(err)
@@ -58,11 +62,14 @@ func update(request *review.Request) review.Response {
 	if err := review.Decode(request.OldObject, old); err != nil {
 		return review.Undecodable(err)
 	}
-	var warnings []string
-	if !equality.Semantic.DeepEqual(garden.Spec, old.Spec) {
-		warnings = validation.Warnings(garden)
+	if equality.Semantic.DeepEqual(garden.Spec, old.Spec) {
+		return judged(garden, validation.Update(garden, old, nil), nil)
 	}
-	return judged(garden, validation.Update(garden, old), warnings)
+	available, err := extensions(ctx, live)
+	if err != nil {
+		return review.Errored(http.StatusInternalServerError, err)
+	}
+	return judged(garden, validation.Update(garden, old, available), validation.Warnings(garden, available))
 }
 
 func remove(request *review.Request) review.Response {
@@ -96,4 +103,16 @@ func exists(ctx context.Context, live client.Reader) (bool, error) {
 		return false, fmt.Errorf("list Gardens: %w", err)
 	}
 	return len(gardens.Items) > 0, nil
+}
+
+// Extensions are listed, because some fields of a Garden need one.
+// +kubebuilder:rbac:groups=operator.gardener.cloud,resources=extensions,verbs=list
+
+// extensions returns the Extensions of the runtime cluster.
+func extensions(ctx context.Context, live client.Reader) ([]operatorv1alpha1.Extension, error) {
+	list := &operatorv1alpha1.ExtensionList{}
+	if err := live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list Extensions: %w", err)
+	}
+	return list.Items, nil
 }

@@ -1,0 +1,63 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/proof"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/secrets/manager"
+)
+
+// withUnproven records in a condition that a phase of a rotation does not end because its proof is missing, if that is why an operation
+// failed. It returns the error of the operation, joined with the error of the record.
+func (r *Reconciler) withUnproven(ctx context.Context, s *status, err error) error {
+	missing, isProof := errors.AsType[*proof.Error](err)
+	if !isProof || ctx.Err() != nil {
+		return err
+	}
+	failure := s.writeUnlessRotated(ctx, func(status *operatorv1alpha1.GardenStatus) {
+		status.Conditions = withProof(r.Clock, status.Conditions, missing.Error())
+	})
+	if failure != nil {
+		return errors.Join(err, fmt.Errorf("record missing proof: %w", failure))
+	}
+	return err
+}
+
+// withProof returns the conditions with a condition about the problem of a proof, or without it if there is no problem.
+func withProof(now clock.PassiveClock, conditions []corev1beta1.Condition, problem string) []corev1beta1.Condition {
+	const kind = operatorv1alpha1.RotationUnproven
+	if problem == "" {
+		return slices.DeleteFunc(slices.Clone(conditions), func(c corev1beta1.Condition) bool { return c.Type == kind })
+	}
+	condition := corev1beta1.GetOrInitCondition(now, conditions, kind)
+	condition = corev1beta1.UpdatedCondition(
+		now, condition, corev1beta1.ConditionTrue, operatorv1alpha1.ReasonProofMissing, excerpt.Of(problem, maxDescription))
+	return corev1beta1.MergeConditions(conditions, condition)
+}
+
+// deleteProbes deletes the probes of the rotations that an operation has completed. They come last: until the status says that a rotation
+// has completed, a repeated operation needs them.
+func (r *Reconciler) deleteProbes(ctx context.Context, before *operatorv1alpha1.Garden, m *manager.Manager) error {
+	completed := components.RotatedSecrets().CompletingTimes(rotationOf(before))
+	for _, name := range []string{rotation.ClientProbe, rotation.TokenProbe} {
+		probe := m.Newest(name)
+		if _, isCompleted := completed[name]; !isCompleted || probe == nil {
+			continue
+		}
+		if err := r.Client.Delete(ctx, probe, client.Preconditions{UID: &probe.UID}); client.IgnoreNotFound(err) != nil {
+			return &unrecordedError{fmt.Errorf("delete Secret %s: %w", probe.Name, err)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package virtual
+
+import (
+	"context"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/gardenaccess"
+)
+
+// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. Its Deployment is not created before the
+// resource manager has requested its token: the kubelet cannot start a Pod without the token, and tries again after pauses that grow.
+func (w work) deployControllerManager(ctx context.Context) error {
+	names, err := w.controllerManagerSecrets(ctx)
+	if err != nil {
+		return err
+	}
+	objects, err := kubecontrollermanager.Objects(w.values, names, kubeapiserver.RuntimeConfig(w.values))
+	if err != nil {
+		return err
+	}
+	deployment, others := objects[len(objects)-1], objects[:len(objects)-1]
+	live, err := w.deployment(ctx, kubecontrollermanager.Name)
+	if err != nil {
+		return err
+	}
+	if err := w.DeployTyped(ctx, others...); err != nil {
+		return err
+	}
+	row := kubecontrollermanager.Component
+	if err := w.installer.DeploySet(ctx, row, row.Sets[0], kubecontrollermanager.VirtualObjects()); err != nil {
+		return err
+	}
+	timeout := w.timing.ControllerManager
+	if live == nil {
+		if err := w.untilToken(ctx, timeout, kubecontrollermanager.AccessSecret); err != nil {
+			return err
+		}
+	}
+	if err := w.DeployTyped(ctx, deployment); err != nil {
+		return err
+	}
+	return w.untilRolledOut(ctx, timeout, kubecontrollermanager.Name)
+}
+
+func (w work) controllerManagerSecrets(ctx context.Context) (kubecontrollermanager.Secrets, error) {
+	s := w.secrets.Collect()
+	return kubecontrollermanager.Secrets{
+		Server:    s.Generate(ctx, kubecontrollermanager.ServerCertificate(w.values)).Name,
+		Authority: s.Bundle(kubecontrollermanager.Authority).Name, ClientAuthority: s.Current(kubeapiserver.ClientAuthority).Name,
+		ServiceAccountKey: s.Current(kubeapiserver.ServiceAccountKeyName).Name, Kubeconfig: s.Current(gardenaccess.GenericKubeconfig).Name,
+	}, s.Err()
+}

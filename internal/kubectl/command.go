@@ -1,0 +1,124 @@
+// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume and confirm
+// write.
+//
+// Each command reads objects, turns them into an answer of package view, and prints the answer. No command reads the data of a Secret.
+package kubectl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/kubectl/view"
+)
+
+// Options are the surroundings of the program.
+type Options struct {
+	// Out receives answers, Err the progress of wait.
+	Out, Err io.Writer
+	// Clock is the time that ages refer to.
+	Clock clock.PassiveClock
+	// Colours is true if Out is a terminal that shows colours.
+	Colours bool
+	// Version is the version of the program.
+	Version string
+}
+
+// The exit codes of the program. 0 means that the question was answered, or that the state that wait waits for was reached.
+const (
+	exitError    = 1
+	exitTimedOut = 2
+)
+
+// errTimedOut says that wait ended before the state was reached.
+var errTimedOut = errors.New("time limit reached")
+
+// ExitCode returns the exit code for the error of a command.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTimedOut):
+		return exitTimedOut
+	}
+	return exitError
+}
+
+// program contains the values of the flags that all commands share.
+type program struct {
+	Options
+
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides *clientcmd.ConfigOverrides
+	// targetKubeconfig and targetContext select the target cluster; if both are empty, it is the source cluster.
+	targetKubeconfig, targetContext string
+	output                          string
+	allNamespaces                   bool
+}
+
+// formats are the values of the flag --output; "" is text.
+var formats = []string{"", "wide", "json", "yaml"}
+
+// Command returns the command line of the program. The caller prints the error.
+func Command(options Options) *cobra.Command {
+	p := &program{Options: options, rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}}
+	root := &cobra.Command{
+		Use: "kubectl-espalier", Version: options.Version, SilenceErrors: true, SilenceUsage: true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl espalier"},
+		Short:       "Answers questions about ManagedResources and Gardens",
+		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume and confirm write.
+
+Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit.`,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains(formats, p.output) {
+				return fmt.Errorf("--output %q: want %s", p.output, strings.Join(formats[1:], ", "))
+			}
+			return nil
+		},
+	}
+	root.SetOut(options.Out)
+	root.SetErr(options.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w; see %s --help", err, c.CommandPath()) })
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
+		"the kubeconfig of the cluster with the ManagedResources (source)")
+	clientcmd.BindOverrideFlags(p.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	flags.StringVar(&p.targetKubeconfig, "target-kubeconfig", "",
+		"the kubeconfig of the cluster with their objects (target), if it is another one")
+	flags.StringVar(&p.targetContext, "target-context", "", "the context of the target in its kubeconfig")
+	flags.StringVarP(&p.output, "output", "o", "", "wide, json or yaml; text if it is not set")
+	root.AddCommand(p.status(), p.tree(), p.why(), p.plan(), p.events(), p.wait(), p.history(), p.pause(), p.resume(), p.confirm(),
+		p.garden())
+	return root
+}
+
+// print prints an answer in the format that the user wants.
+func (p *program) print(answer view.Answer) error {
+	if p.output == "" || p.output == "wide" {
+		printer := &view.Printer{Wide: p.output == "wide", Colours: p.Colours, Now: p.Clock.Now()}
+		answer.Text(printer)
+		_, err := io.WriteString(p.Out, printer.String())
+		return err
+	}
+	document, err := json.MarshalIndent(answer, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	if p.output == "yaml" {
+		if document, err = yaml.JSONToYAML(document); err != nil {
+			return fmt.Errorf("encode answer: %w", err)
+		}
+		_, err = p.Out.Write(document)
+		return err
+	}
+	_, err = fmt.Fprintf(p.Out, "%s\n", document)
+	return err
+}

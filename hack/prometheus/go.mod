@@ -3,12 +3,13 @@
 // would be most of it: go run -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool
 module github.com/espalier-dev/espalier/hack/prometheus
 
-go 1.26.0
+go 1.26.5
 
 tool github.com/prometheus/prometheus/cmd/promtool
 
 require (
 	github.com/onsi/gomega v1.44.0
+	github.com/perses/spec v0.2.0
 	github.com/prometheus/common v0.71.0
 	github.com/prometheus/prometheus v0.315.0
 	go.yaml.in/yaml/v3 v3.0.5
@@ -202,6 +203,7 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	gopkg.in/ini.v1 v1.67.2 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/api v0.37.0 // indirect
 	k8s.io/apimachinery v0.37.0 // indirect
 	k8s.io/client-go v0.37.0 // indirect

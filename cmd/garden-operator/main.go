@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-func main() { os.Exit(process.Main(run)) }
+func main() { os.Exit(process.Main(run, garden.Renderer())) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	program := process.Program{

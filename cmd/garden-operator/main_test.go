@@ -18,12 +18,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/admission/admissiontest"
+	"github.com/espalier-dev/espalier/internal/chart"
+	"github.com/espalier-dev/espalier/internal/chart/charttest"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
+// TestMain makes the test binary the program of the sandbox of charts, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == chart.ChildArgument {
+		main()
+	}
+	os.Exit(binary.WithOwnServer(m))
+}
+
+func TestChildProcessesRenderCharts(t *testing.T) {
+	g := NewWithT(t)
+	sandbox := chart.NewSandbox()
+	charttest.Ease(&sandbox.Memory, &sandbox.Time)
+	archive := charttest.Archive(t, charttest.Files{
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}",
+	})
+	result, err := sandbox.Render(t.Context(), archive, nil, chart.Release{Name: "shop", Namespace: "a", KubernetesVersion: "1.36.1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(result.Manifests).To(HaveLen(1))
+	g.Expect(result.Manifests[0].Objects).To(ConsistOf(HaveKeyWithValue("metadata", map[string]any{"name": "shop"})))
+}
 
 func write(t *testing.T, name, content string) string {
 	t.Helper()

@@ -35,6 +35,8 @@ func project() layout {
 			"apply/observe",
 			"architecture",
 			"chart",
+			"chart/charttest",
+			"chart/placeholder",
 			"config",
 			"conflict",
 			"deployable",
@@ -42,6 +44,7 @@ func project() layout {
 			"excerpt",
 			"flow",
 			"gardenaccess",
+			"gardenlet",
 			"health",
 			"process",
 			"reflector",
@@ -67,6 +70,7 @@ func project() layout {
 			"garden/values",
 			"garden/versions",
 			"gardenaccess",
+			"kubectl/view",
 			"managedresource/plan",
 			"secrets/config",
 			"webhook/handlers",
@@ -77,5 +81,8 @@ func project() layout {
 		l.binaries[each.Name] = each.Family
 		l.families = append(l.families, each.Family)
 	}
+	// Tools of users run in no cluster, so package deployable does not list them.
+	l.binaries["kubectl-espalier"] = "kubectl"
+	l.families = append(l.families, "kubectl")
 	return l
 }

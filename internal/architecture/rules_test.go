@@ -112,7 +112,7 @@ func oneOf(list []string, name string) string {
 func chartLibrariesStayInChart(_ layout, t tree) []string {
 	const chart = "internal/chart"
 	libraries := []string{"helm.sh/helm", "oras.land/oras-go"}
-	users := []string{chart, "internal/extension", "internal/garden/extension"}
+	users := []string{chart, "internal/extension", "internal/garden"}
 	var broken []string
 	for _, file := range t.goFiles {
 		for _, imported := range file.imports {

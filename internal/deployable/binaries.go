@@ -17,11 +17,13 @@ import (
 )
 
 const (
-	// gardenOperator and projectController have one cluster, never a separate target.
-	gardenOperator    = "garden-operator"
-	projectController = "project-controller"
-	tokenControllers  = "token-controllers"
-	webhookServer     = "webhook-server"
+	// gardenOperator and projectController have one cluster, never a separate target. extensionController runs in the cluster of a Seed, and
+	// gets the credentials for its target, the garden, itself.
+	extensionController = "extension-controller"
+	gardenOperator      = "garden-operator"
+	projectController   = "project-controller"
+	tokenControllers    = "token-controllers"
+	webhookServer       = "webhook-server"
 )
 
 // Namespace is the namespace of all binaries. Their generated roles contain it.
@@ -88,6 +90,9 @@ type Binary struct {
 	// Garden would, on a small node, preempt the Pods of the process that deploys them.
 	Critical bool
 
+	// OtherCluster is true if the process connects to another cluster with the configuration for one cluster, too. Its address is not known.
+	OtherCluster bool
+
 	place Place
 }
 
@@ -95,7 +100,7 @@ type Binary struct {
 func All() []Binary {
 	all := append(controllers(), servers()...)
 	for i := range all {
-		if all[i].Name != projectController && all[i].Name != gardenOperator {
+		if !slices.Contains([]string{extensionController, gardenOperator, projectController}, all[i].Name) {
 			all[i].ConfigApart = apart(all[i].Config)
 		}
 	}
@@ -126,6 +131,20 @@ espalier:
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("64Mi"), CPU: resource.MustParse("10m"),
 		},
 		{
+			Name: extensionController, Family: "extension",
+			Does: "installs the extensions of Gardener that ControllerInstallations of one Seed ask for, in the place of gardenlet; it is no " +
+				"extension itself",
+			Reads:  "garden: ControllerInstallations, their charts, the Seed; Seed: objects of extensions",
+			Writes: "Seed: ManagedResources, namespaces, Secrets; garden: conditions",
+			Purpose: "extension-controller installs extensions in the cluster of a Seed. It does nothing until its config names the Seed, and " +
+				"must\nnot run beside a gardenlet. See docs/extension-controller.md.",
+			Roles: append(clusterRoles("extension-controller-source"), lease("extension-controller"),
+				Role{"espalier-extension-controller-source", GardenNamespace}),
+			Config:      extensionConfig,
+			OffTogether: true, OtherCluster: true,
+			ProbePort: 2728, MetricsPort: 2729, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("20m"),
+		},
+		{
 			Name: "managedresource-controller", Family: "managedresource",
 			Does:  "keeps the objects of ManagedResources applied, reports their health, deletes unused ConfigMaps and Secrets",
 			Reads: "source: ManagedResources, Secrets", Writes: "target: the objects of the sets",
@@ -143,6 +162,7 @@ espalier:
     namespaces:
       sets: [` + Namespace + `]
       setSelector: {matchLabels: {` + resourcesv1alpha1.SetsAllowedLabel + `: ` + resourcesv1alpha1.SetsAllowed + `}}
+    deletionLimit: {objects: 10, percent: 50, namespacesAndDefinitions: 3}
 `),
 			ProbePort: probePort, MetricsPort: metricsPort, Memory: resource.MustParse("128Mi"), CPU: resource.MustParse("50m"),
 			// 50 is a compromise: the caches of 50,000 objects need a third less memory than with Go's default, and the first apply needs
@@ -270,6 +290,17 @@ espalier:
 	}
 }
 
+// extensionConfig names no Seed: only the user who installs the process knows it, and without a name no process starts. Its Secrets are in
+// the namespace of the process, not in the namespace of a gardenlet. The chart policy is the strictest.
+const extensionConfig = `apiVersion: gardenlet.config.gardener.cloud/v1alpha1
+kind: GardenletConfiguration
+leaderElection: {resourceNamespace: ` + Namespace + `}
+gardenClientConnection:
+  bootstrapKubeconfig: {name: espalier-extension-controller-bootstrap, namespace: ` + Namespace + `}
+  kubeconfigSecret: {name: espalier-extension-controller-garden, namespace: ` + Namespace + `}
+seedConfig: {metadata: {name: ""}}
+`
+
 // projectConfig sets the namespace of the lease to the namespace of the generated role. It disables the deletion of unused Projects: the
 // overlay for one cluster installs the CRD of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
 const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
@@ -297,8 +328,13 @@ nodeToleration: {defaultNotReadyTolerationSeconds: 60, defaultUnreachableTolerat
 espalier:
   garden:
     webhooks: {selfManaged: {}}
+    ` + ShippedSkips + `
     ` + ShippedImages + `
 `
+
+// ShippedSkips is the line in the configuration of garden-operator that skips the components of monitoring. A cluster may have a
+// prometheus-operator of its own, and two of them reconcile the same instances of Prometheus, so that users choose one.
+const ShippedSkips = `skipComponents: [prometheus-operator, kube-state-metrics-runtime, gardener-metrics-exporter]`
 
 // ShippedImages is the line in the configuration of garden-operator that sets the repository for the images of the other binaries.
 const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + `}`

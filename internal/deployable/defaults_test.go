@@ -36,6 +36,18 @@ func TestShippedConfigurationAppliesSetsOnlyWhereAdministratorsAllowThem(t *test
 	}
 }
 
+// The user who applies the shipped files has not said yet which Seed the process serves, and what its charts may contain.
+func TestShippedConfigurationServesNoSeedAndAllowsChartsTheLeast(t *testing.T) {
+	g := NewWithT(t)
+	binary, found := deployable.Named("extension-controller")
+	g.Expect(found).To(BeTrue())
+	c, _, err := config.Gardenlet([]byte(binary.Config))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.SeedConfig.Metadata.Name).To(BeEmpty())
+	g.Expect(c.Espalier.Extension.ChartPolicy).To(BeZero())
+	g.Expect(c.GardenClientConnection.KubeconfigSecret.Namespace).To(Equal("espalier-system"), "not the Secret of a gardenlet")
+}
+
 // Profiles may contain data from the memory of the process, and the metrics port has no authentication.
 func TestShippedConfigurationsDoNotProfile(t *testing.T) {
 	for _, each := range deployable.All() {

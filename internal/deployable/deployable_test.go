@@ -39,7 +39,9 @@ func TestEveryBinaryIsDeployable(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	var built, declared []string
 	for _, each := range entries {
-		built = append(built, each.Name())
+		if each.Name() != "kubectl-espalier" { // a tool of users, which runs in no cluster
+			built = append(built, each.Name())
+		}
 	}
 	for _, each := range deployable.All() {
 		declared = append(declared, each.Name)
@@ -67,6 +69,14 @@ func TestConfigurationsAreValidWithoutWarning(t *testing.T) {
 				g.Expect(c.Validate()).To(BeEmpty())
 				g.Expect([]int{c.Server.HealthProbes.Port, c.Server.Metrics.Port, c.Server.Webhooks.Port}).
 					To(Equal([]int{int(each.ProbePort), int(each.MetricsPort), int(each.WebhookPort)}))
+				return
+			}
+			if each.Name == "extension-controller" {
+				c, warnings, err := config.Gardenlet([]byte(each.Config))
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(warnings).To(BeEmpty())
+				g.Expect(c.Validate()).To(BeEmpty())
+				g.Expect([]int{c.Server.HealthProbes.Port, c.Server.Metrics.Port}).To(Equal([]int{int(each.ProbePort), int(each.MetricsPort)}))
 				return
 			}
 			c, warnings, err := config.ResourceManager([]byte(each.Config))
@@ -168,6 +178,14 @@ func expectToBeFit(t *testing.T, binary deployable.Binary, objects []client.Obje
 	labels := deployment.Spec.Template.Labels
 	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-dns", "allowed"))
 	g.Expect(labels).To(HaveKeyWithValue("networking.gardener.cloud/to-runtime-apiserver", "allowed"))
+	if binary.Name == "extension-controller" {
+		for _, each := range []string{
+			"networking.gardener.cloud/to-public-networks", "networking.gardener.cloud/to-private-networks",
+			"networking.resources.gardener.cloud/to-virtual-garden-kube-apiserver-tcp-443",
+		} {
+			g.Expect(labels).To(HaveKeyWithValue(each, "allowed"), "the garden may have any address")
+		}
+	}
 	annotations := map[string]string{
 		"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": fmt.Sprintf(`[{"protocol":"TCP","port":%d}]`,
 			binary.MetricsPort),
@@ -213,6 +231,11 @@ func TestTheTargetsCredentialsAreMountedWhereTheConfigurationLooks(t *testing.T)
 // TestRolesAreThoseThatAreShipped requires that every bound role is shipped, and every shipped role is bound or an exception.
 func TestRolesAreThoseThatAreShipped(t *testing.T) {
 	unbound := map[string][]string{
+		// Gardener grants rights in the garden cluster to the user in the client certificate.
+		"extension-controller": {
+			"espalier-extension-controller-target", "garden/espalier-extension-controller-target",
+			"kube-system/espalier-extension-controller-target",
+		},
 		// cluster-admin includes the rights of narrower roles.
 		"managedresource-controller": {
 			"espalier-managedresource-controller-target-base", "espalier-managedresource-controller-target-garbagecollector",

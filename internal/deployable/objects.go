@@ -172,6 +172,11 @@ func (b Binary) deployment(image string) *appsv1.Deployment {
 	// For clusters that deny traffic unless these labels allow it.
 	labels["networking.gardener.cloud/to-dns"] = "allowed"
 	labels["networking.gardener.cloud/to-runtime-apiserver"] = "allowed"
+	if b.OtherCluster {
+		labels["networking.gardener.cloud/to-public-networks"] = "allowed"
+		labels["networking.gardener.cloud/to-private-networks"] = "allowed"
+		labels["networking.resources.gardener.cloud/to-virtual-garden-kube-apiserver-tcp-443"] = "allowed"
+	}
 	return &appsv1.Deployment{
 		TypeMeta: typeMeta(appsv1.SchemeGroupVersion.String(), "Deployment"), ObjectMeta: b.meta(),
 		Spec: appsv1.DeploymentSpec{

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Copies the definitions of other projects that the garden operator deploys from their Go modules, unchanged.
+# Copies the definitions of other projects that the garden operator deploys from their Go modules, unchanged but
+# for the descriptions of fields, which the ones of monitoring lose.
 # Called by `make garden-crds`, when a version below changes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../internal/garden/component/crds"
@@ -26,3 +27,5 @@ files etcd github.com/gardener/etcd-druid/api@v0.38.1 \
 files vpa k8s.io/autoscaler/vertical-pod-autoscaler@v1.8.1 deploy/vpa-v1-crd-gen.yaml
 files istio istio.io/api@v1.29.6 kubernetes/customresourcedefinitions.gen.yaml
 files fluent github.com/fluent/fluent-operator/v3@v3.7.0 'config/crd/bases/fluentbit.fluent.io_*.yaml'
+files monitoring github.com/prometheus-operator/prometheus-operator@v0.93.1 example/prometheus-operator-crd/'*.yaml'
+(cd ../../../.. && go run ./hack/brief internal/garden/component/crds/monitoring/*.yaml)

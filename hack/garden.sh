@@ -3,7 +3,7 @@
 # those of test/local/garden each time, into .local/node/garden/bin. Prints a line for each one: its name, its version, and its file
 # (progress is written to standard error, with the time that is left).
 #
-#   garden.sh [folder…]  also builds those of these folders of hack/garden, which are not always needed: kubernetes-1.36, kubernetes-1.35
+#   garden.sh [group…]   also builds those of these groups, which are not always needed: kubernetes-1.36, kubernetes-1.35, seed
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
@@ -27,17 +27,20 @@ gardener-admission-controller gardener $gardener $gardener/cmd/gardener-admissio
 gardener-controller-manager   gardener $gardener $gardener/cmd/gardener-controller-manager        25
 gardener-scheduler            gardener $gardener $gardener/cmd/gardener-scheduler                 10
 "
-# The same for programs that are built only on request.
+# The same for programs that are built only on request, with their group first.
 k8s=k8s.io/kubernetes
 on_request="
-kube-apiserver-1.36           kubernetes-1.36 $k8s $k8s/cmd/kube-apiserver           350
-kube-controller-manager-1.36  kubernetes-1.36 $k8s $k8s/cmd/kube-controller-manager  60
-kube-apiserver-1.35           kubernetes-1.35 $k8s $k8s/cmd/kube-apiserver           200
-kube-controller-manager-1.35  kubernetes-1.35 $k8s $k8s/cmd/kube-controller-manager  60
+kubernetes-1.36 kube-apiserver-1.36           kubernetes-1.36 $k8s $k8s/cmd/kube-apiserver           350
+kubernetes-1.36 kube-controller-manager-1.36  kubernetes-1.36 $k8s $k8s/cmd/kube-controller-manager  60
+kubernetes-1.35 kube-apiserver-1.35           kubernetes-1.35 $k8s $k8s/cmd/kube-apiserver           200
+kubernetes-1.35 kube-controller-manager-1.35  kubernetes-1.35 $k8s $k8s/cmd/kube-controller-manager  60
+seed gardenlet                         gardener $gardener $gardener/cmd/gardenlet                         400
+seed gardener-resource-manager         gardener $gardener $gardener/cmd/gardener-resource-manager         60
+seed gardener-extension-provider-local gardener $gardener $gardener/cmd/gardener-extension-provider-local 60
 "
-for folder in "$@"; do
-  chosen=$(awk -v folder="$folder" '$2 == folder' <<<"$on_request")
-  [ -n "$chosen" ] || die "no programs are built from hack/garden/$folder on request"
+for group in "$@"; do
+  chosen=$(awk -v group="$group" '$1 == group { $1 = ""; print }' <<<"$on_request")
+  [ -n "$chosen" ] || die "there is no group $group of programs that are built on request"
   programs+=$chosen$'\n'
 done
 

@@ -21,12 +21,23 @@ controller_gen object paths=./api/...
 controller_gen "crd:headerFile=$header" paths=./api/resources/... output:crd:dir=deploy/crds
 controller_gen "crd:headerFile=$header" paths=./api/core/... paths=./api/security/... output:crd:dir=deploy/project-controller/crds
 controller_gen "crd:headerFile=$header" paths=./api/operator/... output:crd:dir=deploy/garden-operator/crds
+controller_gen "crd:headerFile=$header" paths=./api/extensions/... output:crd:dir=internal/garden/component/crds/extensions
 
 families=$(go run ./hack/render families) # of package internal/deployable
 while read -r binary family; do roles "$binary" "$family"; done <<<"$families"
 
+echo "generating the role of users of kubectl espalier"
+controller_gen "rbac:roleName=espalier-view,headerFile=$header" paths=./internal/kubectl/... output:rbac:dir=deploy/kubectl-espalier
+
+echo "writing the markers for the rights to definitions"
+go test -count=1 -vet=off -run TestTheMarkersNameTheDefinitions ./internal/garden/components -update
+roles garden-operator garden # again, with these markers
+
 echo "rendering deploy/"
 go run ./hack/render
+
+echo "writing dashboards"
+go run ./hack/dashboards
 
 echo "drawing the picture of dependencies"
 go test -count=1 -vet=off -run TestThePictureShowsTheImports ./internal/architecture -update

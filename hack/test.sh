@@ -10,7 +10,7 @@
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
 #   FLAKES      a file: up to six failed tests (a subtest and its test count as two) run once more, and the file gets the names of those
-#               that pass then. A data race or a panic is a failure in any case
+#               that pass then, with all subtests, which may build on each other. A data race or a panic is a failure in any case
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +31,7 @@ go_test() {
   local flags=() again=() log passed
   while [[ ${1:-} == -* ]]; do flags+=("$1"); shift; done
   log=$(mktemp "$events/XXXXXX.json") passed=$(mktemp)
-  [ -z "${FLAKES:-}" ] || again=(--rerun-fails=1 --rerun-fails-max-failures=6 "--rerun-fails-report=$passed")
+  [ -z "${FLAKES:-}" ] || again=(--rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=6 "--rerun-fails-report=$passed")
   "$runner" --format pkgname --format-icons text --jsonfile "$log" "${again[@]}" --packages "$*" -- \
     -ldflags=-w -vet=off -p "${PARALLEL:-4}" -timeout 50m ${RUN:+-run "$RUN"} ${SKIP:+-skip "$SKIP"} "${flags[@]}" || return
   if grep -q '"Output":"WARNING: DATA RACE' "$log"; then echo "error: a data race, in a test that passed when it ran again" >&2; return 1; fi

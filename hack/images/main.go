@@ -1,7 +1,10 @@
-// Command images builds an image for every binary of cmd/, or for the given packages, without a container engine and without a base image.
-// Each image contains one static binary, runs as an unprivileged user, and has no shell. For each binary the command writes an archive in
-// OCI layout (<binary>.tar) and a bill of materials (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same
-// digests.
+// Command images builds an image for every binary that has a Deployment in deploy/, or for the given binaries or packages, without a
+// container engine and without a base image. Each image contains static binaries only (as a rule one), runs as an unprivileged user, and
+// has no shell. For each image the command writes an archive in OCI layout (<binary>.tar), for each binary a bill of materials
+// (<binary>.spdx.json), and prints sizes and digests. The same commit gives the same digests.
+//
+// A package may have a file named "programs" with names of further binaries of cmd/. Its image also contains them, in the folder of its own
+// binary: this is how the image of test/gardener-resource-manager is built.
 //
 // "images pack" writes archives of images with programs that are already built. It reads a list of these images from standard input.
 package main
@@ -12,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path"
@@ -33,8 +37,8 @@ const (
 	module = "github.com/espalier-dev/espalier"
 	// user is the unprivileged user of images that have no base image.
 	user = "65532:65532"
-	// maxSize is the maximum total size of the files in an image, unpacked, in bytes.
-	maxSize = 60_000_000
+	// maxSize is the maximum total size of the files in an image, unpacked, in bytes for each of its binaries.
+	maxSize = 75_000_000
 )
 
 func main() {
@@ -69,12 +73,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	s.binaries = flags.Args()
 	if len(s.binaries) == 0 {
-		found, err := filepath.Glob(filepath.Join(s.root, "cmd", "*"))
+		deployments := filepath.Join(s.root, "deploy", "*", "base", "deployment.yaml")
+		found, err := filepath.Glob(deployments)
 		if err != nil || len(found) == 0 {
-			return errors.Join(fmt.Errorf("no binaries in %s", filepath.Join(s.root, "cmd")), err)
+			return errors.Join(fmt.Errorf("no binaries in %s", deployments), err)
 		}
 		for _, each := range found {
-			s.binaries = append(s.binaries, filepath.Base(each))
+			s.binaries = append(s.binaries, filepath.Base(filepath.Dir(filepath.Dir(each))))
 		}
 	}
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
@@ -149,28 +154,28 @@ func nothing(arch string) (v1.Image, error) {
 
 // image builds and writes the image of a binary of cmd/ or of a package, and prints its name, size and digest.
 func image(ctx context.Context, builder build.Interface, s settings, binary string, out io.Writer) error {
-	pkg := "cmd/" + binary
-	if strings.Contains(binary, "/") {
-		pkg, binary = binary, path.Base(binary)
-	}
-	built, err := builder.Build(ctx, build.StrictScheme+module+"/"+pkg)
+	pkg := packageOf(s.root, binary)
+	binary = path.Base(pkg)
+	further, err := programs(filepath.Join(s.root, pkg))
 	if err != nil {
 		return err
 	}
-	made, ok := built.(v1.Image)
-	if !ok {
-		return fmt.Errorf("got %T, not an image", built)
+	made, err := built(ctx, builder, s, pkg)
+	if err != nil {
+		return err
 	}
-	if err := os.Rename(filepath.Join(s.out, binary+"-linux-"+s.arch+".spdx.json"), filepath.Join(s.out, binary+".spdx.json")); err != nil {
-		return fmt.Errorf("name the bill of materials: %w", err)
+	for _, each := range further {
+		if made, err = with(ctx, builder, s, made, "cmd/"+each); err != nil {
+			return fmt.Errorf("add %s: %w", each, err)
+		}
 	}
 	files := mutate.Extract(made)
 	size, err := io.Copy(io.Discard, files)
 	if err = errors.Join(err, files.Close()); err != nil {
 		return fmt.Errorf("unpack: %w", err)
 	}
-	if size > maxSize {
-		return fmt.Errorf("%d bytes unpacked, more than %d", size, maxSize)
+	if limit := int64(maxSize * (1 + len(further))); size > limit {
+		return fmt.Errorf("%d bytes unpacked, more than %d", size, limit)
 	}
 	digest, err := made.Digest()
 	if err != nil {
@@ -181,4 +186,54 @@ func image(ctx context.Context, builder build.Interface, s settings, binary stri
 	}
 	_, err = fmt.Fprintf(out, "%-28s %10.1f  %s\n", binary, float64(size)/1e6, digest)
 	return err
+}
+
+// packageOf returns the package of a binary of cmd/, or else of test/. A package stands for itself.
+func packageOf(root, binary string) string {
+	if strings.Contains(binary, "/") {
+		return binary
+	}
+	if _, err := os.Stat(filepath.Join(root, "cmd", binary)); errors.Is(err, fs.ErrNotExist) {
+		return "test/" + binary
+	}
+	return "cmd/" + binary
+}
+
+// programs returns the further binaries of a package's image.
+func programs(folder string) ([]string, error) {
+	content, err := os.ReadFile(filepath.Join(folder, "programs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return strings.Fields(string(content)), err
+}
+
+// built builds the image of a package, and writes its bill of materials.
+func built(ctx context.Context, builder build.Interface, s settings, pkg string) (v1.Image, error) {
+	result, err := builder.Build(ctx, build.StrictScheme+module+"/"+pkg)
+	if err != nil {
+		return nil, err
+	}
+	made, ok := result.(v1.Image)
+	if !ok {
+		return nil, fmt.Errorf("got %T, not an image", result)
+	}
+	bill := filepath.Join(s.out, path.Base(pkg))
+	if err := os.Rename(bill+"-linux-"+s.arch+".spdx.json", bill+".spdx.json"); err != nil {
+		return nil, fmt.Errorf("name the bill of materials: %w", err)
+	}
+	return made, nil
+}
+
+// with returns an image to which the layer with the binary of a package is added.
+func with(ctx context.Context, builder build.Interface, s settings, to v1.Image, pkg string) (v1.Image, error) {
+	made, err := built(ctx, builder, s, pkg)
+	if err != nil {
+		return nil, err
+	}
+	layers, err := made.Layers()
+	if err != nil {
+		return nil, err
+	}
+	return mutate.AppendLayers(to, layers[len(layers)-1]) // the builder puts the binary into the last layer
 }

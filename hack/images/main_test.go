@@ -70,6 +70,34 @@ func TestAnImageHoldsABinaryAndNothingElse(t *testing.T) {
 	}
 }
 
+// The binaries are in one folder, where the entrypoint looks for the others.
+func TestTheImageOfTheResourceManagerContainsItsPrograms(t *testing.T) {
+	out := t.TempDir()
+	const binary = "gardener-resource-manager"
+	if err := run(t.Context(), []string{"-root", "../..", "-out", out, binary}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	image, name := open(t, filepath.Join(out, binary+".tar"))
+	if name != "espalier.local/gardener-resource-manager:v0.0.0-dev" {
+		t.Errorf("its name is %q", name)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/ko-app/" + binary}; !reflect.DeepEqual(config.Config.Entrypoint, want) {
+		t.Errorf("its entrypoint is %q", config.Config.Entrypoint)
+	}
+	want := []string{"/ko-app/" + binary}
+	for each := range strings.FieldsSeq(string(content(t, "../../test/gardener-resource-manager/programs"))) {
+		want = append(want, "/ko-app/"+each)
+		content(t, out, each+".spdx.json")
+	}
+	if got := files(t, image); len(want) < 2 || !reflect.DeepEqual(got, want) {
+		t.Errorf("it holds %q, not %q", got, want)
+	}
+}
+
 // open reads an archive, and the name of the image in it.
 func open(t *testing.T, archive string) (v1.Image, string) {
 	t.Helper()

@@ -70,8 +70,9 @@ func (t tree) addBase(root string, b deployable.Binary, objects []client.Object)
 
 // addTogether adds the overlay with all binaries for one cluster.
 func (t tree) addTogether(root string) error {
-	const comment = `# Everything in one cluster, except token-controllers, which needs your own configuration (docs/token-controllers.md), and
-# garden-operator, which ../garden has. In your own overlay list the folders that you want: each binary works without the others.
+	const comment = `# Everything in one cluster, except token-controllers, which needs your own configuration (docs/token-controllers.md),
+# extension-controller, which is for the cluster of a Seed (docs/extension-controller.md), and garden-operator, which ../garden has. In your
+# own overlay list the folders that you want: each binary works without the others.
 `
 	k := kustomization{
 		APIVersion: kustomizeVersion, Kind: "Kustomization",

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
@@ -85,6 +84,8 @@ func ownClusterOnly(b deployable.Binary) string {
 	switch {
 	case b.Name == "node-controller":
 		return "it would act on nodes of yours"
+	case b.Name == "extension-controller":
+		return "it would install extensions beside a gardenlet of yours"
 	case b.Name == "project-controller":
 		return "it would act on projects of yours, and " + uncalled
 	case b.Name == gardenOperator:
@@ -111,7 +112,7 @@ func configOf(b deployable.Binary) string {
 	switch {
 	case err != nil:
 		return shippedConfig(b)
-	case strings.Contains(string(text), "apiVersion: "+config.ControllerManagerAPIVersion):
+	case strings.Contains(string(text), "\napiVersion: "):
 		return string(text)
 	}
 	return resourceManagerConfig + string(text)

@@ -39,10 +39,10 @@ func TestReadSettings(t *testing.T) {
 			map[string]string{"KUBECONFIG": "/k", "TARGET_KUBECONFIG": "/t"}, settings{root: "/repo", port: 26443}, "",
 		},
 		"no number": {
-			map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65498`,
+			map[string]string{"ESPALIER_PORT": "many"}, settings{}, `ESPALIER_PORT: "many" is not a port from 1 to 65495`,
 		},
 		"a port that leaves no room for the rest": {
-			map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65498`,
+			map[string]string{"ESPALIER_PORT": "65530"}, settings{}, `ESPALIER_PORT: "65530" is not a port from 1 to 65495`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,6 +130,19 @@ func TestControllerManagerConfig(t *testing.T) {
 	g.Expect(cfg.Espalier.Project.Webhooks.SelfManaged.URL).To(Equal("https://127.0.0.1:3"))
 }
 
+func TestGardenletConfig(t *testing.T) {
+	g := NewWithT(t)
+	e := environment{kubeconfig: `/a "b"/k`, probePort: 1, metricsPort: 2, webhookPort: 3}
+	cfg, warnings, err := config.Gardenlet([]byte(e.render(configNamed("extension-controller"))))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(warnings).To(BeEmpty())
+	g.Expect(cfg.Validate()).To(BeEmpty())
+	g.Expect([]string{cfg.GardenClientConnection.Kubeconfig, cfg.SeedClientConnection.Kubeconfig}).To(HaveEach(`/a "b"/k`))
+	g.Expect(cfg.LeaderElection.ResourceNamespace).To(Equal("espalier-system"))
+	g.Expect([]int{cfg.Server.HealthProbes.Port, cfg.Server.Metrics.Port}).To(Equal([]int{1, 2}))
+	g.Expect(cfg.SeedConfig.Metadata.Name).To(Equal("cellar"))
+}
+
 // configNamed returns the configuration of a binary.
 func configNamed(name string) string {
 	all := binaries()
@@ -159,7 +172,7 @@ func TestGardenExampleIsValid(t *testing.T) {
 		garden := &operatorv1alpha1.Garden{}
 		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[0].Object, garden, true)).To(Succeed())
 		var messages []string
-		for _, each := range validation.Create(garden) {
+		for _, each := range validation.Create(garden, nil) {
 			messages = append(messages, each.Detail)
 		}
 		return messages
@@ -300,6 +313,7 @@ func TestEveryBinaryIsBoundToTheClusterRolesThatItShips(t *testing.T) {
 		"webhook-server":             {"source", "target", "target-selfmanaged"},
 		"project-controller":         {"selfmanaged", "source"},
 		"garden-operator":            {"selfmanaged", "source"},
+		"extension-controller":       {"source", "target"},
 	}))
 }
 

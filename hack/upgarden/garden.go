@@ -25,10 +25,8 @@ const (
 	patience = 15 * time.Minute
 	// pollInterval is less than a second, which is the resolution of times in the status of a Garden.
 	pollInterval = 500 * time.Millisecond
-	// conditions is the number of conditions of a Garden. componentMissing is the reason of a condition about components that are not all
-	// deployed.
-	conditions       = 4
-	componentMissing = "ResourceNotFound"
+	// conditions is the number of conditions of a Garden.
+	conditions = 4
 )
 
 // newClient returns a client without a cache.
@@ -86,8 +84,7 @@ func describe(task operatorv1alpha1.Task) string {
 	return line
 }
 
-// awaitConditions waits until each condition is true, or says that a component is missing which the operator does not deploy yet. It prints
-// the conditions.
+// awaitConditions waits until each condition is true, and prints the conditions.
 func (u up) awaitConditions(ctx context.Context, c client.Client) error {
 	found := &operatorv1alpha1.Garden{}
 	err := local.AwaitEvery(ctx, pollInterval, patience, "conditions of Garden "+gardenName, func(ctx context.Context) error {
@@ -98,7 +95,7 @@ func (u up) awaitConditions(ctx context.Context, c client.Client) error {
 			return fmt.Errorf("%d of %d are known", have, conditions)
 		}
 		for _, each := range found.Status.Conditions {
-			if each.Status != corev1beta1.ConditionTrue && each.Reason != componentMissing {
+			if each.Status != corev1beta1.ConditionTrue {
 				return fmt.Errorf("%s is %s: %s", each.Type, each.Status, each.Message)
 			}
 		}

@@ -20,8 +20,8 @@ import (
 type image struct {
 	// name is the name of the image in lists of images. target is the constraint for versions of the virtual cluster; empty: any version.
 	name, target string
-	// folder is the folder of programs that hack/garden.sh builds only on request; empty for other programs.
-	folder string
+	// group is the group of programs that hack/garden.sh builds only on request; empty for other programs.
+	group string
 	// programs are the names of the programs, by their paths in the image. The first argument of the entrypoint is one of the paths.
 	programs   map[string]string
 	entrypoint []string
@@ -55,7 +55,26 @@ func images() []image {
 		only("gardener-admission-controller", "gardener-admission-controller"),
 		only("gardener-controller-manager", "gardener-controller-manager"),
 		only("gardener-scheduler", "gardener-scheduler"),
-	}, kubernetes("1.36"), kubernetes("1.35"))
+	}, kubernetes("1.36"), kubernetes("1.35"), seedImages())
+}
+
+// seedImages returns the images that only a Seed needs.
+func seedImages() []image {
+	all := []image{
+		{
+			name: gardenletImage, programs: map[string]string{"/gardenlet": "gardenlet", "/versionproxy": "versionproxy"},
+			entrypoint: []string{"/gardenlet"},
+		},
+		only(providerImage, "gardener-extension-provider-local"),
+		only("gardener-resource-manager", "gardener-resource-manager"),
+		only("kube-state-metrics", "standin", "8080", "8081", "--"),
+		only("prometheus-operator", "standin", "8080", "--"),
+		only("prometheus-config-reloader", "standin", "--"),
+	}
+	for i := range all {
+		all[i].group = seedGroup
+	}
+	return all
 }
 
 // kubernetes returns the images for virtual clusters of a minor version. The Pods use these paths of the programs.
@@ -65,7 +84,7 @@ func kubernetes(minor string) []image {
 	for _, name := range names {
 		path := "/usr/local/bin/" + name
 		all = append(all, image{
-			name: name, target: minor + ".x", folder: "kubernetes-" + minor, programs: map[string]string{path: name + "-" + minor},
+			name: name, target: minor + ".x", group: "kubernetes-" + minor, programs: map[string]string{path: name + "-" + minor},
 			entrypoint: []string{path},
 		})
 	}
@@ -90,7 +109,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	var known list.List
 	var missing []packed
 	for _, each := range images() {
-		if each.folder != "" && !slices.Contains(u.requested(), each.folder) {
+		if each.group != "" && !slices.Contains(u.requested(), each.group) {
 			continue
 		}
 		p, problem := each.pack(programs, u.state)

@@ -1,6 +1,7 @@
 // Command upgarden implements `make up-garden`: it turns the node of `make up-node` into a runtime cluster, with DNS, volumes, load
-// balancers and images of third-party programs, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled. A
-// further call continues where an earlier one stopped, with newly built images. `make down` removes everything.
+// balancers and images of third-party programs, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled.
+// With -seed it then makes the runtime cluster a Seed: it registers an extension and deploys gardenlet. A further call continues where an
+// earlier one stopped, with newly built images. `make down` removes everything.
 package main
 
 import (
@@ -22,31 +23,33 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 	"github.com/espalier-dev/espalier/test/local/child"
 	"github.com/espalier-dev/espalier/test/local/garden/cloud"
+	"github.com/espalier-dev/espalier/test/local/garden/prometheus"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
-// provider is the argument with which this program runs package cloud in a background process.
-const provider = "cloud"
+// The arguments with which this program runs package cloud and package prometheus in background processes.
+const (
+	provider   = "cloud"
+	monitoring = "prometheus"
+)
 
 func main() { os.Exit(local.Main(run)) }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 2 && args[0] == provider {
-		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(args[1], "kubeconfig"))
-		if err != nil {
-			return fmt.Errorf("read kubeconfig: %w", err)
-		}
-		return cloud.Run(ctx, config, cloud.Files{Volumes: filepath.Join(args[1], "volumes"), Kubeconfig: virtualKubeconfig(args[1])})
+	if len(args) == 2 && (args[0] == provider || args[0] == monitoring) {
+		return background(ctx, args[0], args[1])
 	}
 	flags := flag.NewFlagSet("upgarden", flag.ContinueOnError)
 	o := options{}
 	flags.StringVar(&o.version, "version", "", "the tag of the images of `make images`")
 	flags.StringVar(&o.kubernetes, "kubernetes", defaultKubernetes, "the version of the virtual cluster")
+	flags.BoolVar(&o.seed, "seed", false, "make the runtime cluster a Seed")
+	flags.StringVar(&o.resourceManager, "resource-manager", gardener, "the resource manager of Shoots: gardener or espalier")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if o.version == "" || flags.NArg() > 0 {
-		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION]")
+	if o.version == "" || flags.NArg() > 0 || o.resourceManager != gardener && o.resourceManager != espalier {
+		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-seed] [-resource-manager gardener|espalier]")
 	}
 	u, err := newUp(ctx, o, out)
 	if err != nil {
@@ -55,16 +58,43 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return u.run(ctx)
 }
 
+// background runs a process that belongs to the node with this state folder, until the context ends.
+func background(ctx context.Context, name, node string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(node, "kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if name == monitoring {
+		return prometheus.Run(ctx, config)
+	}
+	return cloud.Run(ctx, config, cloud.Files{Volumes: filepath.Join(node, "volumes"), Kubeconfig: virtualKubeconfig(node)})
+}
+
 // defaultKubernetes is the default version of the virtual cluster. The version of the node is newer; Gardener does not support it yet.
 const defaultKubernetes = "1.36.3"
 
-// options are the values of the flags.
-type options struct{ version, kubernetes string }
+// gardener and espalier are the projects whose resource manager Shoots can have.
+const (
+	gardener = "gardener"
+	espalier = "espalier"
+)
 
-// requested returns the folders in hack/garden whose programs are built only on request, and that this call needs.
+// options are the values of the flags.
+type options struct {
+	version, kubernetes string
+	seed                bool
+	// resourceManager is the project whose resource manager gardenlet gives to Shoots.
+	resourceManager string
+}
+
+// requested returns the groups of programs that hack/garden.sh builds only on request, and that this call needs.
 func (o options) requested() []string {
 	minor := func(version string) string { return version[:max(0, strings.LastIndex(version, "."))] }
-	return slices.Compact([]string{"kubernetes-" + minor(defaultKubernetes), "kubernetes-" + minor(o.kubernetes)})
+	groups := slices.Compact([]string{"kubernetes-" + minor(defaultKubernetes), "kubernetes-" + minor(o.kubernetes)})
+	if o.seed {
+		groups = append(groups, seedGroup)
+	}
+	return groups
 }
 
 // up contains the settings of one call. It is immutable.
@@ -105,17 +135,24 @@ func (u up) run(ctx context.Context) error {
 		return err
 	}
 	u.report.Step("preparing the node: names, volumes, load balancers")
-	if err := u.startProvider(); err != nil {
+	err = u.startBackground(provider)
+	if err != nil {
 		return err
 	}
-	if err := u.applyAddOns(ctx, images); err != nil {
+	err = u.applyAddOns(ctx, images)
+	if err != nil {
 		return err
 	}
 	u.report.Step("deploying garden-operator %s", u.version)
-	if err := u.deployOperator(ctx, images); err != nil {
+	err = u.deployOperator(ctx, images)
+	if err != nil {
 		return err
 	}
-	if err := u.garden(ctx); err != nil {
+	err = u.garden(ctx)
+	if err == nil && u.seed {
+		err = u.makeSeed(ctx, images)
+	}
+	if err != nil {
 		return fmt.Errorf("%w\nEverything keeps running: KUBECONFIG=%s; `make up-garden` tries again, `make down` removes it",
 			err, u.kubeconfig())
 	}
@@ -149,13 +186,13 @@ func (u up) garden(ctx context.Context) error {
 	return u.summary(ctx, namespaces, observed)
 }
 
-// startProvider starts package cloud as a process that belongs to the node.
-func (u up) startProvider() error {
+// startBackground starts this program, with an argument, as a process that belongs to the node.
+func (u up) startBackground(name string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return node.Launch(u.node, child.Spec{Name: provider, Path: self, Args: []string{provider, u.node}}, io.Discard)
+	return node.Launch(u.node, child.Spec{Name: name, Path: self, Args: []string{name, u.node}}, io.Discard)
 }
 
 func (u up) kubeconfig() string { return filepath.Join(u.node, "kubeconfig") }
@@ -172,7 +209,7 @@ func virtualKubeconfig(node string) string { return filepath.Join(stateOf(node),
 func (u up) command(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Stdin, c.Stderr = u.root, strings.NewReader(stdin), u.out
-	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig(), "KUBECTL="+u.kubectlPath())
+	c.Env = append(os.Environ(), "KUBECONFIG="+u.kubeconfig(), "KUBECTL="+u.kubectlPath(), "VIRTUAL="+virtualKubeconfig(u.node))
 	out, err := c.Output()
 	if err != nil {
 		return "", fmt.Errorf("run %s %s: %w", filepath.Base(program), strings.Join(args, " "), err)

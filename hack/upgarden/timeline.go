@@ -160,7 +160,7 @@ func (t *timeline) table() string {
 // stage contains the started components of a stage.
 type stage struct {
 	components []string
-	// took is how long the component in slowest took. The rollouts of a component count one after the other.
+	// slowest is the component whose start took longest, and took is this time. The times of several rollouts of a component are added.
 	slowest string
 	took    time.Duration
 	// created is when the first Pod was created; first is its component. available is when the last Pod was available; last is its
@@ -202,7 +202,7 @@ func (s *stage) add(component string, rollouts map[string]start) {
 	}
 }
 
-// longWait is the time from which on a wait gets a line.
+// A wait gets a line if it is longer than longWait.
 const longWait = 5 * time.Second
 
 // waits returns a line for the slowest start of each stage, and for the time between two stages, if it is longer than longWait; "" if there

@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -20,6 +21,18 @@ func Servers(tb testing.TB) local.Servers {
 	servers, err := local.ForTests()
 	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
 	return servers
+}
+
+// Serve runs a subcommand instead of the tests if the first argument of the process is the name of the subcommand; otherwise it runs the
+// tests. It returns the exit code. A TestMain that ends with it makes the test binary the program of the child processes that the tests cause.
+func Serve(command process.Subcommand, tests func() int) (code int) {
+	if len(os.Args) < 2 || os.Args[1] != command.Name {
+		return tests()
+	}
+	if err := command.Run(context.Background(), os.Args[2:], os.Stdout); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // WithOwnServers is for the TestMain of packages whose binary acts on a whole cluster, so that it would disturb tests of other packages. It

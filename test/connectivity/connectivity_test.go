@@ -1,6 +1,6 @@
-// Package connectivity_test compares the connections that the NetworkPolicies of a Garden's runtime cluster allow with an expected list.
-// The operator deploys the Garden, the Garden's resource manager applies the components, and netpol-controller creates policies. Both run
-// with the configuration and the rights that the operator gives them. Pods exist, but run no programs.
+// Package connectivity_test compares the connections that the NetworkPolicies of a Garden's runtime cluster, which is also a Seed, allow
+// with an expected list. The operator deploys the Garden, the Garden's resource manager applies the components, and netpol-controller
+// creates policies. Both run with the configuration and the rights that the operator gives them. Pods exist, but run no programs.
 package connectivity_test
 
 import (
@@ -41,8 +41,8 @@ const (
 	runtimeAPIServer = "runtime API server"
 )
 
-const head = `# Which component of a highly available Garden may connect to which: the report of netpol-controller connectivity,
-# with one line for each source. Ports are those of the Pods. This command writes the file:
+const head = `# Which component of a highly available Garden, and of a Seed and a Shoot in its runtime cluster, may connect to which: the
+# report of netpol-controller connectivity, with one line for each source. Ports are those of the Pods. This command writes the file:
 # go run ./test/local/testservers run -- go test ./test/connectivity -update
 
 `
@@ -72,6 +72,24 @@ ingress controller, and those for the virtual cluster to its API server.`,
 	}
 }
 
+// denied returns connections that would let an attacker go from one part of a landscape into another one, by their sources.
+func denied() map[string]string {
+	const shoot, extension = "shoot--cellar--tiny/", "extension-provider-local/gardener-extension-provider-local"
+	return map[string]string{
+		shoot + "kube-apiserver":             "garden/virtual-garden-etcd-main",
+		shoot + "gardener-resource-manager":  shoot + "etcd-main",
+		shoot + "etcd-main":                  "shoot--cellar--other/etcd-main",
+		extension:                            shoot + "etcd-main",
+		"istio-ingress/istio-ingressgateway": "garden/gardener-apiserver",
+	}
+}
+
+// allows reports whether a workload may connect to another one.
+func allows(report *connectivity.Report, from, to string) bool {
+	return slices.Contains(report.OpenEgress, from) || slices.Contains(report.OpenIngress, to) ||
+		slices.ContainsFunc(report.Edges, func(edge connectivity.Edge) bool { return edge.From == from && edge.To == to })
+}
+
 func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs an API server")
@@ -86,6 +104,7 @@ func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
 	})
 	c.Eventually(done, patience).Should(Receive(BeNil()))
 	c.deployEtcds()
+	c.deploySeed()
 
 	file := filepath.Join("testdata", "garden.txt")
 	if *update {
@@ -101,6 +120,9 @@ func TestComponentsOfAGardenMayConnectOnlyToWhatTheyNeed(t *testing.T) {
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Eventually(c.matrix, binary.Patience, interval).Should(BeComparableTo(string(want)))
 	c.Consistently(c.matrix, 2*time.Second, interval).Should(BeComparableTo(string(want)))
+	for from, to := range denied() {
+		c.Expect(allows(c.report(), from, to)).To(BeFalse(), "%s must not connect to %s", from, to)
+	}
 	for source := range reasons() {
 		c.Expect(string(want)).To(ContainSubstring("\n"+source+": "), "a reason without its source")
 	}

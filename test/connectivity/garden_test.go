@@ -123,6 +123,8 @@ func (c *cluster) reconcile(garden client.Object) <-chan error {
 	c.Expect(err).NotTo(HaveOccurred())
 	key, err := rsa.GenerateKey(rand.Reader, 2048) // one key for all certificates, because to generate keys takes long
 	c.Expect(err).NotTo(HaveOccurred())
+	random := secretconfig.RandomSource(time.Time{})
+	random.RSAKey = func(int) (*rsa.PrivateKey, error) { return key, nil }
 	reconciler := &lifecycle.Reconciler{
 		Client: c.admin, Clock: clock.RealClock{}, Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
 		Connection: &virtual.Connection{
@@ -132,7 +134,7 @@ func (c *cluster) reconcile(garden client.Object) <-chan error {
 			Namespace: namespace, Image: func(binary string) string { return "registry.example.com/" + binary }, Images: list,
 		},
 		SyncPeriod: time.Hour, Workers: 1, Recorder: events.NewFakeRecorder(100),
-		Random: secretconfig.Source{Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) { return key, nil }},
+		Random: random,
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -169,6 +171,16 @@ func (c *cluster) deployEtcds() {
 		for _, each := range etcdObjects(&etcds.Items[i]) {
 			c.Expect(c.admin.Create(c.t.Context(), each)).To(Succeed())
 		}
+	}
+}
+
+// deploySeed creates the objects of gardenlet, of an extension and of Shoots in a runtime cluster that is also a Seed.
+func (c *cluster) deploySeed() {
+	c.t.Helper()
+	objects, err := local.ReadManifests(filepath.Join("testdata", "seed.yaml"))
+	c.Expect(err).NotTo(HaveOccurred())
+	for _, each := range objects {
+		c.Expect(c.admin.Create(c.t.Context(), each)).To(Succeed(), each.GetName())
 	}
 }
 

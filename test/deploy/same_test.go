@@ -15,6 +15,7 @@ import (
 // inValues contains the key of each binary in the values of the chart.
 var inValues = map[string]string{
 	"csr-approver":               "csrApprover",
+	"extension-controller":       "extensionController",
 	"garden-operator":            "gardenOperator",
 	"managedresource-controller": "managedresourceController",
 	"netpol-controller":          "netpolController",
@@ -152,7 +153,7 @@ func TestBothHaveTheSameCRDs(t *testing.T) {
 	standalone := kustomized(t, "overlays", "standalone")
 	wanted := maps.Clone(standalone)
 	maps.DeleteFunc(wanted, func(_ string, fields map[string]any) bool { return fields["kind"] != "CustomResourceDefinition" })
-	g.Expect(wanted).To(HaveLen(13))
+	g.Expect(wanted).To(HaveLen(14))
 	expectSame(t, shipped, wanted)
 }
 

@@ -40,9 +40,24 @@ var switches = []struct {
 	{binary: "csr-approver", config: "espalier: {csrApprover: {rateLimit: {requests: 5}, subsetOfAddresses: true}}"},
 	{binary: "csr-approver", config: "espalier: {csrApprover: {maxExpiration: 1h, allowUnsetExpiration: true}}"},
 
+	{
+		binary: "extension-controller", config: "seedConfig: {metadata: {name: a}}\nespalier: {extension: {chartPolicy: {wildcards: true}}}",
+		code: []string{"extension/family.go", "extension/bootstrap", "extension/installation"},
+	},
+	{
+		binary: "extension-controller",
+		config: "espalier: {extension: {chartPolicy: {escalation: true, webhooks: true, hostAccess: true}}}",
+	},
+
 	{binary: "garden-operator", config: "controllers: {garden: {etcdConfig: {backupCompactionController: {enableBackupCompaction: true}}}}"},
 	{binary: "garden-operator", config: "espalier: {garden: {webhooks: {selfManaged: {}}}}", code: []string{"garden/webhooks.go"}},
 	{binary: "garden-operator", config: "espalier: {garden: {projectController: true, backupMetadataService: true}}"},
+	{
+		binary: "garden-operator",
+		config: "espalier: {garden: {extensionCharts: {wildcards: true, escalation: true, webhooks: true, hostAccess: true}}}",
+		code:   []string{"garden/extension"},
+	},
+	{binary: "garden-operator", config: "espalier: {garden: {gardenlets: true}}", code: []string{"garden/gardenlets"}},
 	{
 		binary: "garden-operator", config: "controllers: {networkPolicy: {additionalNamespaceSelectors: [{matchLabels: {a: b}}]}}",
 		code: []string{"garden/lifecycle", "garden/care", "garden/reference"},
@@ -75,6 +90,17 @@ var switches = []struct {
 	{
 		binary: "managedresource-controller",
 		config: "espalier: {managedResource: {kstatus: true, garbageCollectionReportOnly: true, namespaces: {clusterScoped: false}}}",
+	},
+
+	{
+		binary: "managedresource-controller",
+		config: "{controllers: {garbageCollector: {enabled: false}}, espalier: {managedResource: {serviceAccounts: {lockdown: true}}}}",
+		code:   []string{"managedresource/applier/accounts.go"},
+	},
+	{
+		binary: "garden-operator", config: "espalier: {garden: {rotation: {certificateAuthorities: {maxAge: 24h, automatic: true}, " +
+			"serviceAccountKey: {maxAge: 24h, automatic: true}, etcdEncryptionKey: {maxAge: 24h, automatic: true}, " +
+			"observability: {maxAge: 24h, automatic: true}, workloadIdentityKey: {maxAge: 24h, automatic: true}}}}",
 	},
 
 	{binary: "netpol-controller", config: "controllers: {networkPolicy: {enabled: true}}", code: []string{"networkpolicy/controller"}},
@@ -190,6 +216,7 @@ func TestEverySwitchIsListed(t *testing.T) {
 	}
 	for _, file := range []any{
 		config.ResourceManagerConfiguration{}, config.ControllerManagerConfiguration{}, config.OperatorConfiguration{},
+		config.GardenletConfiguration{},
 	} {
 		for _, path := range booleans(reflect.TypeOf(file), "") {
 			NewWithT(t).Expect(slices.Collect(maps.Keys(listed))).To(ContainElement(path))
@@ -249,6 +276,8 @@ func load(binary string, file []byte) (interface{ Validate() field.ErrorList }, 
 		return config.ControllerManager(file)
 	case "garden-operator":
 		return config.Operator(file)
+	case "extension-controller":
+		return config.Gardenlet(file)
 	}
 	return config.ResourceManager(file)
 }
@@ -322,8 +351,12 @@ func boundByCommands(t *testing.T, page string, binary deployable.Binary) []stri
 }
 
 // unbound returns the roles that are not in given. If given contains cluster-admin, this includes all roles for the target.
+// The target roles of a binary whose target is always another cluster are not bound: Gardener grants the rights there.
 func unbound(binary deployable.Binary, roles, given []string) []string {
 	return slices.DeleteFunc(slices.Clone(roles), func(role string) bool {
+		if binary.OtherCluster && forTarget(binary, role) {
+			return true
+		}
 		return slices.Contains(given, role) || slices.Contains(given, "/"+deployable.ClusterAdmin) && forTarget(binary, role)
 	})
 }

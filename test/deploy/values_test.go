@@ -136,14 +136,14 @@ func TestConfigurations(t *testing.T) {
 			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
 				"leaderElection: {resourceNamespace: espalier-system}\nlogLevel: debug\ncontrollers: {garbageCollector: {enabled: false}}\n" +
 				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: " +
-				"allowed}}}}}",
+				"allowed}}}, deletionLimit: {objects: 10, percent: 50, namespacesAndDefinitions: 3}}}",
 		},
 		"merged with null": {
 			collector + ": {config: {controllers: {garbageCollector: null}}}",
 			"apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
 				"leaderElection: {resourceNamespace: espalier-system}\ncontrollers: {garbageCollector: null}\n" +
 				"espalier: {managedResource: {namespaces: {sets: [espalier-system], setSelector: {matchLabels: {espalier.dev/managedresources: " +
-				"allowed}}}}}",
+				"allowed}}}, deletionLimit: {objects: 10, percent: 50, namespacesAndDefinitions: 3}}}",
 		},
 		"replaced": {collector + ": {config: {logLevel: debug}, configFile: \"kind: A\\n\"}", "kind: A"},
 	} {
@@ -208,7 +208,8 @@ func TestServiceMonitorsAreForWhomWantsThem(t *testing.T) {
 	g := NewWithT(t)
 	const kind = "monitoring.coreos.com/v1 ServiceMonitor espalier-system espalier-"
 	rendered := helmed(t,
-		parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}\ngardenOperator: {enabled: true}"))
+		parse(t, "serviceMonitor: {enabled: true, labels: {team: a}}\ntokenControllers: {enabled: true}\ngardenOperator: {enabled: true}\n"+
+			"extensionController: {enabled: true}"))
 	for _, each := range all() {
 		g.Expect(rendered).To(HaveKey(kind + each))
 	}

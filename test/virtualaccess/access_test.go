@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/config"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
-	"github.com/espalier-dev/espalier/internal/garden/component/shared"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/managedresource"
 	"github.com/espalier-dev/espalier/internal/token"
@@ -56,7 +56,7 @@ func newLandscape(t *testing.T) *landscape {
 	objects, err := resourcemanager.VirtualObjects(v, resourcemanager.Credentials{Kubeconfig: "kubeconfig"})
 	l.Expect(err).NotTo(HaveOccurred())
 	l.create(l.runtime, objects...)
-	l.create(l.virtual, shared.Owner{Namespace: metav1.NamespaceSystem}.ServiceAccount(account))
+	l.create(l.virtual, object.Owner{Namespace: metav1.NamespaceSystem}.ServiceAccount(account))
 	l.create(l.virtual, resourcemanager.TargetObjects()...)
 	l.awaitRight(l.runtime, namespace, resourcemanager.VirtualName, "managedresources", "resources.gardener.cloud")
 	l.awaitRight(l.runtime, namespace, resourcemanager.VirtualTokens, "secrets", "")

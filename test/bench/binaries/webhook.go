@@ -148,7 +148,8 @@ func (w *webhook) start() {
 	))
 }
 
-// loads measures Pods at two rates, mixed over all handlers for Pods, and the floor for each.
+// loads measures requests for Pods at two rates, which go to all handlers for Pods in turn. The floor is the result of the same requests to
+// a server that does nothing.
 func (w *webhook) loads(bare, server target) {
 	mixed := w.podReviews()
 	w.send(server, mixed, 500, w.single) // warm-up

@@ -29,7 +29,7 @@ const (
 )
 
 // churn changes the cluster. The number of objects stays the same on average, so that only the controller can cause growth of its memory.
-// Sets are numbered: first the ones that are created and deleted, then the steady ones, then the ones with rollouts.
+// Sets are numbered: first the sets that are created and deleted, then the sets that stay, then the sets with rollouts.
 type churn struct {
 	*bench
 	soak

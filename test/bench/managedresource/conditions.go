@@ -27,10 +27,10 @@ func (v verdicts) String() string {
 // verdictsOf reads the verdicts from the status of a set.
 func verdictsOf(set *resourcesv1alpha1.ManagedResource) (v verdicts) {
 	for _, c := range set.Status.Conditions {
-		switch c.Type {
-		case resourcesv1alpha1.ResourcesHealthy:
+		if c.Type == resourcesv1alpha1.ResourcesHealthy {
 			v.healthy = c.Status
-		case resourcesv1alpha1.ResourcesProgressing:
+		}
+		if c.Type == resourcesv1alpha1.ResourcesProgressing {
 			v.progressing = c.Status
 		}
 	}

@@ -151,7 +151,7 @@ func (w *World) normalizeSet(mr *resourcesv1alpha1.ManagedResource) {
 	}
 	if sum := mr.Status.SecretsDataChecksum; sum != nil {
 		text := "another one"
-		if _, known := w.references[mr.Name]; known && *sum == w.checksum(mr.Name) {
+		if _, known := w.references[mr.Name]; known && *sum == w.Checksum(mr.Name) {
 			text = "that of its Secrets"
 		}
 		mr.Status.SecretsDataChecksum = &text

@@ -299,13 +299,13 @@ func (w *World) managedResources() []resourcesv1alpha1.ManagedResource {
 
 func (w *World) applied(mr *resourcesv1alpha1.ManagedResource) bool {
 	return mr.DeletionTimestamp == nil && mr.Status.ObservedGeneration == mr.Generation &&
-		ptr.Deref(mr.Status.SecretsDataChecksum, "") == w.checksum(mr.Name) &&
+		ptr.Deref(mr.Status.SecretsDataChecksum, "") == w.Checksum(mr.Name) &&
 		managedresourcetest.Condition(mr, "ResourcesApplied") == "True/ApplySucceeded"
 }
 
-// checksum returns the checksum that the status of an applied set must have: a hash of each Secret's value, once for each object that is
+// Checksum returns the checksum that the status of an applied set must have: a hash of each Secret's value, once for each object that is
 // not released.
-func (w *World) checksum(set string) string {
+func (w *World) Checksum(set string) string {
 	hash := sha256.New()
 	for _, secret := range w.references[set] {
 		documents := w.documents[secret]

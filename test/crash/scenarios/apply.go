@@ -1,10 +1,13 @@
 package scenarios
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 	"github.com/espalier-dev/espalier/test/crash/harness"
 )
@@ -82,6 +85,54 @@ var updates = []harness.Scenario{
 		Stays: []string{"ConfigMap/one"},
 		Goes:  []string{"ConfigMap/old"},
 	},
+	suspension(),
+	// Changes a set while another set on which it depends has failed, and then repairs the other one.
+	{
+		Name: "update of a set that depends on another one",
+		First: do(func(w *harness.World) {
+			w.Set("first", nil, configMap("first", "1"))
+			w.Set("second", func(mr *resourcesv1alpha1.ManagedResource) {
+				mr.Annotations = map[string]string{resourcesv1alpha1.DependsOn: "first"}
+			}, configMap("second", "1"), configMap("gone", "1"))
+		}),
+		Act: []harness.Step{
+			{
+				Do: func(w *harness.World) {
+					w.Secret("first", configMap("first", "2"), manifest("v1", "ConfigMap", "Not_A_Name", ""))
+				},
+				Until: func(w *harness.World) bool { return w.Says("first", "ResourcesApplied", "False/ApplyFailed", "") },
+			},
+			{
+				Do: func(w *harness.World) { w.Secret("second", configMap("second", "2")) },
+				Until: func(w *harness.World) bool {
+					return w.Says("second", "ResourcesApplied", "Progressing/DependenciesPending", "")
+				},
+			},
+			{Do: func(w *harness.World) { w.Secret("first", configMap("first", "3")) }},
+		},
+		Stays: []string{"ConfigMap/first", "ConfigMap/second"},
+		Goes:  []string{"ConfigMap/gone"},
+	},
+	// Changes the content of a set that only applies approved content, and approves the change.
+	{
+		Name: "content that must be approved, and its approval",
+		First: created(func(mr *resourcesv1alpha1.ManagedResource) {
+			mr.Annotations = map[string]string{resourcesv1alpha1.Drift: resourcesv1alpha1.DriftReport}
+		}, configMap("one", "1"), configMap("two", "1")),
+		Act: []harness.Step{
+			{Do: approve},
+			{
+				Do:    func(w *harness.World) { w.Secret("set", configMap("one", "2"), configMap("three", "1")) },
+				Until: func(w *harness.World) bool { return w.Live(configMapKind, "set-plan") != nil },
+			},
+			{Do: approve, Until: func(w *harness.World) bool { return w.Applied() && w.Live(configMapKind, "set-plan") == nil }},
+			{Do: func(w *harness.World) { // it differs from run to run
+				w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) { delete(mr.Annotations, resourcesv1alpha1.Approved) })
+			}},
+		},
+		Stays: []string{"ConfigMap/one"},
+		Goes:  []string{"ConfigMap/two"},
+	},
 	severalSets(),
 	// Changes a set again while no controller runs: objects that only the version in between had must be deleted.
 	{
@@ -156,6 +207,56 @@ func severalSets() harness.Scenario {
 		}),
 		Stays: []string{"ConfigMap/first-changed", "Secret/second-token"},
 		Goes:  []string{"ConfigMap/first-pruned", "ConfigMap/third-pruned"},
+	}
+}
+
+// approve approves the present content of the set "set".
+func approve(w *harness.World) {
+	w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
+		mr.Annotations[resourcesv1alpha1.Approved] = w.Checksum("set")
+	})
+}
+
+// suspension changes a set so that its pruning is suspended, changes it again, and confirms the deletion.
+func suspension() harness.Scenario {
+	suspended := func(w *harness.World) bool { return w.Says("set", "ResourcesApplied", "False/PruningSuspended", "") }
+	return harness.Scenario{
+		Name: "suspended pruning, and its confirmation",
+		Configure: func(cfg *config.ResourceManagerConfiguration) {
+			cfg.Espalier.ManagedResource.DeletionLimit = &config.EspalierDeletionLimit{
+				ProtectedKinds: &[]string{}, Objects: new(1), Percent: new(50), NamespacesAndDefinitions: new(0),
+			}
+		},
+		First: created(nil, configMap("one", "1"), configMap("two", "1"), configMap("three", "1")),
+		Act: []harness.Step{
+			{
+				Do: func(w *harness.World) {
+					w.Secret("set", configMap("three", "2"), configMap("four", "1"), configMap("five", "1"))
+				},
+				Until: suspended,
+			},
+			{
+				Do: func(w *harness.World) {
+					w.Secret("set", configMap("two", "2"), configMap("three", "3"), configMap("four", "1"), configMap("five", "1"))
+				},
+			},
+			{
+				Do:    func(w *harness.World) { w.Secret("set", configMap("three", "4")) },
+				Until: suspended,
+			},
+			{
+				Do: func(w *harness.World) {
+					w.Change("set", func(mr *resourcesv1alpha1.ManagedResource) {
+						_, rest, _ := strings.Cut(managedresourcetest.Message(mr, "ResourcesApplied"), resourcesv1alpha1.ConfirmDeletion+`: "`)
+						value, _, _ := strings.Cut(rest, `"`)
+						mr.Annotations = map[string]string{resourcesv1alpha1.ConfirmDeletion: value}
+					})
+				},
+				Until: func(w *harness.World) bool { return w.SetApplied("set") && w.Live(configMapKind, "two") == nil },
+			},
+		},
+		Stays: []string{"ConfigMap/three"},
+		Goes:  []string{"ConfigMap/one", "ConfigMap/two"},
 	}
 }
 

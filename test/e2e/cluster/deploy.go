@@ -25,10 +25,16 @@ import (
 // explicit returns the configuration of a binary whose shipped configuration does nothing in one cluster, so that a user must write
 // another.
 func explicit(binary string) string {
-	if binary != "token-controllers" {
-		return ""
+	switch binary {
+	case extensionController:
+		return explicitSeed
+	case "token-controllers":
+		return explicitTokens
 	}
-	return `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
+	return ""
+}
+
+const explicitTokens = `apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 leaderElection: {resourceNamespace: espalier-system}
 controllers:
@@ -38,7 +44,6 @@ espalier:
     audiences: []
     sameCluster: {scope: SecretNamespace}
 `
-}
 
 // Ensure applies the shipped manifests of the binaries like a user, with images of the version under test and the shipped configuration:
 // namespace, CRDs, and deploy/<binary>. A binary whose shipped configuration does nothing gets the configuration from explicit. Ensure then
@@ -47,6 +52,14 @@ espalier:
 func (c *Cluster) Ensure(ctx context.Context, binaries ...string) error {
 	if err := c.prepare(ctx, binaries); err != nil {
 		return err
+	}
+	if slices.Contains(binaries, extensionController) {
+		if err := c.prepareSeed(ctx); err != nil {
+			return err
+		}
+		approving, stop := context.WithCancel(ctx)
+		defer stop()
+		go c.ApproveSeed(approving)
 	}
 	for _, binary := range binaries {
 		if err := c.deploy(ctx, binary, explicit(binary)); err != nil {
@@ -110,7 +123,7 @@ func (c *Cluster) withdraw(ctx context.Context, binary string) error {
 }
 
 // configurationsOf returns the name of the webhook configurations of a binary. The configurations of garden-operator have the name of the
-// ones that they replace: the configurations of Gardener's operator.
+// configurations of Gardener's operator, which they replace.
 func configurationsOf(binary string) string {
 	if binary == "garden-operator" {
 		return "gardener-operator"

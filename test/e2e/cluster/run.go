@@ -25,7 +25,7 @@ const Patience = time.Minute
 const ProgressPrefix = "e2e: "
 
 // Run runs the specs of a suite. A suite has the name of its folder. Run writes <name>.xml into the folder of reports, with the specs that
-// were skipped with a reason, and without the ones that the label filter excludes. A suite ends when the namespaces of its specs are gone.
+// were skipped with a reason, and without the specs that the label filter excludes. A suite ends when the namespaces of its specs are gone.
 func Run(t *testing.T, name string) {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard()) // otherwise the library prints a stack trace

@@ -102,8 +102,7 @@ func (l localGarden) well(ctx context.Context) error {
 	return err
 }
 
-// healthy returns an error that names a condition of the Garden that is not true; nil if all are. It accepts the reason that the operator
-// does not deploy all components yet.
+// healthy returns an error that names a condition of the Garden that is not true; nil if all are.
 func (l localGarden) healthy(ctx context.Context) error {
 	found := &operatorv1alpha1.Garden{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), found); err != nil {
@@ -113,7 +112,7 @@ func (l localGarden) healthy(ctx context.Context) error {
 		return fmt.Errorf("of 4 conditions, %d are known", len(found.Status.Conditions))
 	}
 	for _, each := range found.Status.Conditions {
-		if each.Status != corev1beta1.ConditionTrue && each.Reason != "ResourceNotFound" {
+		if each.Status != corev1beta1.ConditionTrue {
 			return fmt.Errorf("%s is %s: %s", each.Type, each.Status, each.Message)
 		}
 	}

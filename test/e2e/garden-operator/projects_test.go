@@ -82,7 +82,18 @@ func refusals(ctx context.Context) (int, error) {
 // setProjectController changes a setting in the configuration of the operator, and requests a reconciliation of the Garden.
 func (l localGarden) setProjectController(ctx context.Context, on bool) {
 	GinkgoHelper()
-	const without, with = "    images: {", "    projectController: true\n    images: {"
+	configureOperator(ctx, "projectController", on)
+	Expect(l.reconcile(ctx)).To(Succeed())
+	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
+	Eventually(ctx, l.kubectl).WithArguments("get", "validatingadmissionpolicies", "-o", "name").
+		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
+}
+
+// configureOperator turns a setting in section espalier.garden of the configuration of the operator on or off.
+func configureOperator(ctx context.Context, setting string, on bool) {
+	GinkgoHelper()
+	const without = "    images: {"
+	with := "    " + setting + ": true\n" + without
 	configuration := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}
 	Expect(c.Client.Get(ctx, key, configuration)).To(Succeed())
@@ -96,10 +107,6 @@ func (l localGarden) setProjectController(ctx context.Context, on bool) {
 	_, err := c.Kubectl(ctx, "-n", key.Namespace, "rollout", "restart", "deployment", key.Name)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.RolledOut(ctx, binary)).To(Succeed())
-	Expect(l.reconcile(ctx)).To(Succeed())
-	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
-	Eventually(ctx, l.kubectl).WithArguments("get", "validatingadmissionpolicies", "-o", "name").
-		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
 }
 
 // startProjectController starts project-controller as a process of this machine, with the shipped rights in the virtual cluster. It stops

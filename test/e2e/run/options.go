@@ -122,7 +122,7 @@ func (o options) filter(without string) string {
 
 // suites are the available suites, by the names of their folders in test/e2e.
 type suites struct {
-	// deployed are all binaries. binaries are the ones with a suite.
+	// deployed are all binaries. binaries are the binaries that have a suite.
 	deployed, binaries []string
 	// others are suites that check more than one binary, or disturb the cluster; they run only if they are named.
 	others []string

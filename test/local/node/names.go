@@ -9,6 +9,8 @@ const (
 	Port = 26643
 	// GatewayPort is the port of a local garden's gateway at 127.0.0.1, outside of the network namespace.
 	GatewayPort = 26653
+	// SeedGatewayPort is the port of the gateway for the Shoots of a local garden's Seed at 127.0.0.1, outside of the network namespace.
+	SeedGatewayPort = 26663
 
 	// address is the address of the Node, on an interface that is connected to nothing.
 	address = "10.250.0.1"

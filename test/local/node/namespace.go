@@ -102,6 +102,15 @@ func Dial(ctx context.Context, network, to string) (connection net.Conn, err err
 	return connection, err
 }
 
+// Listen listens at an address of the Node, so that Pods can connect to it.
+func Listen(ctx context.Context) (listener net.Listener, err error) {
+	err = inNamespace(func() (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
+		return err
+	})
+	return listener, err
+}
+
 // unmountBelow unmounts all mounts in a folder, the innermost first.
 func unmountBelow(folder string) error {
 	table, err := os.ReadFile("/proc/self/mounts")

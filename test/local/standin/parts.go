@@ -3,8 +3,10 @@ package standin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,7 +25,7 @@ import (
 // when is the time in all conditions.
 const when = "2026-01-01T00:00:00Z"
 
-// operation is the annotation by which an Etcd asks etcd-druid for an operation.
+// operation is the annotation by which an object asks its controller for an operation.
 const operation = "gardener.cloud/operation"
 
 // Deployments replaces the Deployment controller, whose Pods do not run, and the garbage collector, which ends foreground deletions.
@@ -58,7 +60,11 @@ func Deployments() Part {
 	}
 }
 
+// addresses numbers the addresses of Pods.
+var addresses atomic.Uint32
+
 // scale creates or deletes Pods until a Deployment has this number of them. Of the Pod template they have only the labels of the selector.
+// Each Pod has an address of its own, at which nothing listens.
 func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstructured, replicas int) error {
 	labels, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "selector", "matchLabels")
 	pods := &corev1.PodList{}
@@ -71,11 +77,18 @@ func scale(ctx context.Context, c client.Client, deployment *unstructured.Unstru
 		}
 	}
 	for range replicas - len(pods.Items) {
-		if err := c.Create(ctx, &corev1.Pod{
+		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: deployment.GetNamespace(), GenerateName: deployment.GetName() + "-", Labels: labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
-		}); err != nil {
+		}
+		if err := c.Create(ctx, pod); err != nil {
 			return fmt.Errorf("create Pod of Deployment %s: %w", deployment.GetName(), err)
+		}
+		number := addresses.Add(1)
+		pod.Status.PodIP = fmt.Sprintf("198.18.%d.%d", number/250%250, number%250+1) // the network for benchmarks
+		pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
+		if err := c.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("give Pod of Deployment %s an address: %w", deployment.GetName(), err)
 		}
 	}
 	return nil
@@ -211,6 +224,35 @@ func Etcds() Part {
 				return err
 			}
 			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{"annotations": map[string]any{operation: nil}}})
+		},
+	}
+}
+
+// ExtensionObjects replaces the controller of an extension for objects of one kind of extensions.gardener.cloud. It reconciles objects that
+// request it, and adds further fields to their status. A finalizer keeps them until the player ends their deletion.
+func ExtensionObjects(kind string, further map[string]any) Part {
+	return Part{
+		kind: schema.GroupVersionKind{Group: "extensions.gardener.cloud", Version: "v1alpha1", Kind: kind},
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			if _, asked := o.GetAnnotations()[operation]; !asked {
+				return nil
+			}
+			status := map[string]any{
+				"observedGeneration": o.GetGeneration(),
+				"lastOperation": map[string]any{
+					"type": "Reconcile", "state": "Succeeded", "progress": int64(100), "description": "done", "lastUpdateTime": "2026-01-01T00:00:00Z",
+				},
+			}
+			maps.Copy(status, further)
+			if err := merge(ctx, c, o, map[string]any{"status": status}); err != nil {
+				return err
+			}
+			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{
+				"annotations": map[string]any{operation: nil}, "finalizers": []any{"example.com/extension"},
+			}})
+		},
+		end: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		},
 	}
 }

@@ -24,8 +24,9 @@ import (
 // accessSecret returns the key of the Secret that contains a kubeconfig of the virtual cluster, whose token is renewed.
 func accessSecret() client.ObjectKey { return client.ObjectKey{Namespace: "garden", Name: "gardener"} }
 
-func gatewayService() client.ObjectKey {
-	return client.ObjectKey{Namespace: "virtual-garden-istio-ingress", Name: "istio-ingressgateway"}
+// gateways returns the namespaces of the gateways, by the ports at which users of this machine reach them.
+func gateways() map[int]string {
+	return map[int]string{node.GatewayPort: "virtual-garden-istio-ingress", node.SeedGatewayPort: "istio-ingress"}
 }
 
 // onlyAccess restricts the cache of Secrets to the Secret with the kubeconfig.
@@ -74,17 +75,17 @@ func replace(file string, content []byte) error {
 	return nil
 }
 
-// forwardGateway returns a function that forwards a port for users of this machine to the load balancer of the gateway.
-func forwardGateway(reader client.Reader) func(context.Context) error {
+// forwardGateway returns a function that forwards a port for users of this machine to the load balancer of the gateway in a namespace.
+func forwardGateway(reader client.Reader, port int, namespace string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		return node.ForwardTo(ctx, node.GatewayPort, func(ctx context.Context) (string, error) {
+		return node.ForwardTo(ctx, port, func(ctx context.Context) (string, error) {
 			service := &corev1.Service{}
-			if err := reader.Get(ctx, gatewayService(), service); err != nil {
+			if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "istio-ingressgateway"}, service); err != nil {
 				return "", fmt.Errorf("find gateway: %w", err)
 			}
 			addresses := service.Status.LoadBalancer.Ingress
 			if len(addresses) == 0 {
-				return "", fmt.Errorf("find gateway: Service %s has no address", service.Name)
+				return "", fmt.Errorf("find gateway: Service %s has no address", client.ObjectKeyFromObject(service))
 			}
 			return net.JoinHostPort(addresses[0].IP, "443"), nil
 		})

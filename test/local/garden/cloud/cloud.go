@@ -1,6 +1,6 @@
 // Package cloud replaces a cloud provider for a local node: it provides volumes, which are folders of the node, and gives Services of type
 // LoadBalancer an address, which kube-proxy serves on the node. It also gives users of this machine access to the virtual cluster of a
-// garden: a port of the gateway, and a kubeconfig.
+// garden, and to Shoots: ports of their gateways, and a kubeconfig of the virtual cluster.
 package cloud
 
 import (
@@ -44,8 +44,10 @@ func Run(ctx context.Context, config *rest.Config, files Files) error {
 			return fmt.Errorf("add controller of %T: %w", kind, err)
 		}
 	}
-	if err := mgr.Add(manager.RunnableFunc(forwardGateway(c))); err != nil {
-		return fmt.Errorf("add forwarder: %w", err)
+	for port, namespace := range gateways() {
+		if err := mgr.Add(manager.RunnableFunc(forwardGateway(c, port, namespace))); err != nil {
+			return fmt.Errorf("add forwarder: %w", err)
+		}
 	}
 	return mgr.Start(ctx)
 }

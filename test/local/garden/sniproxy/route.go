@@ -13,6 +13,10 @@ import (
 
 const port = 443
 
+// passThrough is the mode of servers that forward connections as they are. Clients that write Go types omit it, because it is the first
+// value of its enumeration.
+const passThrough = "PASSTHROUGH"
+
 // gateway describes this Pod.
 type gateway struct {
 	namespace string
@@ -92,7 +96,8 @@ func (g gateway) opens(o gatewayObject, host string) bool {
 		return false
 	}
 	for _, each := range o.Spec.Servers {
-		if each.Port.Number == port && each.Port.Protocol == "TLS" && each.TLS.Mode == "PASSTHROUGH" && specificity(each.Hosts, host) >= 0 {
+		mode := cmp.Or(each.TLS.Mode, passThrough)
+		if each.Port.Number == port && each.Port.Protocol == "TLS" && mode == passThrough && specificity(each.Hosts, host) >= 0 {
 			return true
 		}
 	}

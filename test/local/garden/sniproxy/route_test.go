@@ -36,6 +36,9 @@ func TestRoute(t *testing.T) {
 	own := gateway{namespace: "ingress", labels: map[string]string{"istio": "ingressgateway", "app": "a"}}
 	api := gatewayOf(t, "api", "istio: ingressgateway", "api.example.com, gardener.example.com")
 	wide := gatewayOf(t, "wide", "istio: ingressgateway", `"*.example.com"`)
+	defaulted := gatewayOf(t, "api", "istio: ingressgateway", "api.example.com")
+	terminating := gatewayOf(t, "api", "istio: ingressgateway", "api.example.com")
+	defaulted.Spec.Servers[0].TLS.Mode, terminating.Spec.Servers[0].TLS.Mode = "", "SIMPLE"
 	foreign := gatewayOf(t, "foreign", "istio: other", `"*.example.com"`)
 	for sentence, tc := range map[string]struct {
 		host     string
@@ -46,6 +49,14 @@ func TestRoute(t *testing.T) {
 		"the host of both": {
 			gateways: []gatewayObject{api},
 			services: []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")}, want: "a:8443",
+		},
+		"connections are forwarded by default": {
+			gateways: []gatewayObject{defaulted},
+			services: []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")}, want: "a:8443",
+		},
+		"a Gateway that ends TLS connections": {
+			gateways: []gatewayObject{terminating},
+			services: []virtualService{serviceOf(t, 0, "ingress", "api", "api.example.com", "a")},
 		},
 		"exported to all": {
 			gateways: []gatewayObject{api},

@@ -4,7 +4,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+ifndef VERSION
+# It is expanded once, and exported, so that all commands and sub-makes of a target use the same version, whatever is changed meanwhile.
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+endif
+export VERSION
 LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSION)
 PACKAGES ?= ./...
 KILLS    ?= 50
@@ -13,7 +17,8 @@ PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 BINARIES ?=
 BASE     ?= HEAD
 GENERATE ?= 2m
-CRASHED  ?= ./internal/csr/... ./internal/networkpolicy/... ./internal/node/... ./internal/project/... ./internal/token/...
+CRASHED  ?= ./internal/csr/... ./internal/extension ./internal/garden/extension ./internal/networkpolicy/... ./internal/node/... \
+            ./internal/project/... ./internal/token/...
 BENCH    ?= binaries
 GARDEN   ?= garden
 TOOL     := go tool -modfile=hack/tools/go.mod
@@ -35,8 +40,9 @@ up-node: ## Start a cluster with one real node (Linux, root), with an image of e
 	go run ./hack/upnode
 
 .PHONY: up-garden
-up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden (Linux, root)
-	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES))
+up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden, with SEED=true also a Seed (Linux, root)
+	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES)) $(if $(SEED),-seed) \
+	  $(if $(RESOURCE_MANAGER),-resource-manager $(RESOURCE_MANAGER))
 
 .PHONY: down
 down: ## Stop everything that `make up`, `make up-node` and `make up-garden` started, and remove its state
@@ -53,6 +59,10 @@ build: ## Build every binary into bin/
 .PHONY: images
 images: ## Build an image of every binary into .local/images (no container engine needed)
 	go run -C hack/images . -root $(CURDIR) -out $(CURDIR)/.local/images -version $(VERSION) $(BINARIES)
+
+.PHONY: krew
+krew: ## Build kubectl-espalier for PLATFORMS, and its manifest for Krew, into .local/krew (KREW_URL: address of the archives)
+	@hack/krew.sh
 
 .PHONY: controlplane
 controlplane: ## Build etcd, API server, controller manager, scheduler, kubectl and KWOK into the cache (once per version)
@@ -133,7 +143,7 @@ crash-sample: ## Disconnect and kill controllers at a sample of their requests, 
 
 .PHONY: generators
 generators: ## Run tests with cases that they generate, for GENERATE (2m) each (GENERATE_SEED=1 chooses the cases)
-	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGenerated' $(TEST) $$(grep -rlE --include='*_test.go' '^func TestGenerated' api cmd internal test hack | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGenerated' $(TEST) $$(hack/generators.sh)
 
 # The corpus of manifests is in internal/managedresource/managedresourcetest/corpus.
 .PHONY: mistakes
@@ -207,6 +217,10 @@ format: ## Format the code as the linters require
 .PHONY: generate
 generate: ## Write generated code, CRDs and roles
 	@hack/generate.sh
+
+.PHONY: screens
+screens: ## Write the screens in docs/kubectl-espalier.md from a real run
+	go run ./test/local/testservers run -- go test -count=1 -run '^TestReaders$$' ./test/kubectl -update
 
 .PHONY: rights
 rights: ## Record which rights the tests of a family use, and write the table of rights (FAMILY=csr: internal/csr)

@@ -24,7 +24,8 @@ func Servers(tb testing.TB) local.Servers {
 }
 
 // Serve runs a subcommand instead of the tests if the first argument of the process is the name of the subcommand; otherwise it runs the
-// tests. It returns the exit code. A TestMain that ends with it makes the test binary the program of the child processes that the tests cause.
+// tests. It returns the exit code. A TestMain that ends with it makes the test binary the program of the child processes that the tests
+// cause.
 func Serve(command process.Subcommand, tests func() int) (code int) {
 	if len(os.Args) < 2 || os.Args[1] != command.Name {
 		return tests()

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,12 +47,7 @@ type program struct {
 func newProgram(o *operator) *program {
 	o.t.Helper()
 	p := &program{operator: o, dir: o.t.ArtifactDir(), binary: filepath.Join(o.t.TempDir(), "garden-operator")}
-	root, err := local.RepositoryRoot()
-	o.Expect(err).NotTo(HaveOccurred())
-	build := exec.CommandContext(o.t.Context(), "go", "build", "-o", p.binary, "./cmd/garden-operator")
-	build.Dir = root
-	output, err := build.CombinedOutput()
-	o.Expect(err).NotTo(HaveOccurred(), "build the operator: %s", output)
+	o.Expect(local.Compile(o.t.Context(), p.binary, "./cmd/garden-operator")).To(Succeed())
 
 	o.Config.LeaderElection.LeaderElect = ptr.To(false)
 	o.Config.Server.Metrics = &config.Endpoint{BindAddress: "127.0.0.1", Port: admissiontest.FreePort(o.t)}

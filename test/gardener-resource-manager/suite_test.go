@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,14 +51,11 @@ var build = sync.OnceValue(func() error {
 	if binaries, err = os.MkdirTemp("", "gardener-resource-manager-"); err != nil {
 		return err
 	}
-	args := []string{"build", "-o", binaries, "."}
+	packages := []string{"./test/gardener-resource-manager"}
 	for _, each := range programs() {
-		args = append(args, "../../cmd/"+each.name)
+		packages = append(packages, "./cmd/"+each.name)
 	}
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, out)
-	}
-	return nil
+	return local.Compile(context.Background(), binaries, packages...)
 })
 
 // shoot is the control plane of a Shoot in the namespace of a seed, as far as its resource manager needs it. Its objects are as gardenlet

@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 // replica is a process of webhook-server, from a built binary.
@@ -49,8 +50,7 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	g := NewWithT(t)
 	server := filepath.Join(t.TempDir(), "webhook-server")
-	built, err := exec.CommandContext(t.Context(), "go", "build", "-o", server, "../../cmd/webhook-server").CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred(), string(built))
+	g.Expect(local.Compile(t.Context(), server, "./cmd/webhook-server")).To(Succeed())
 	p := &pair{Env: &webhooktest.Env{CertDir: t.TempDir()}, balancer: newBalancer(t)}
 	p.CA = admissiontest.Certify(t, p.CertDir)
 	p.URL, p.HTTP = p.balancer.url(), admissiontest.Client(t, p.CA)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -277,8 +276,6 @@ func (r *Run) build(binary string) string {
 	r.Check(err)
 	path := filepath.Join(root, "bin", binary)
 	r.Step("building bin/%s", binary)
-	build := exec.CommandContext(r.Ctx, "go", "build", "-o", path, "./cmd/"+binary)
-	build.Dir, build.Stdout, build.Stderr = root, r.Report, r.Report
-	r.Checkf(build.Run(), "build %s", binary)
+	r.Check(local.Compile(r.Ctx, path, "./cmd/"+binary))
 	return path
 }

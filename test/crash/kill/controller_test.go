@@ -3,7 +3,6 @@ package kill_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,17 +35,12 @@ type controller struct {
 func newController(t *testing.T, admin *rest.Config, namespace string) *controller {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := local.RepositoryRoot()
-	g.Expect(err).NotTo(HaveOccurred())
 	c := &controller{t: t, dir: t.ArtifactDir(), binary: filepath.Join(t.TempDir(), binaryName), admin: admin, namespace: namespace}
-	args := []string{"build", "-o", c.binary}
+	compile := local.Compile
 	if os.Getenv("CRASH_RACE") == "1" {
-		args = append(args, "-race")
+		compile = local.CompileWithRace
 	}
-	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/"+binaryName)...)
-	build.Dir = root
-	output, err := build.CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred(), "build the controller: %s", output)
+	g.Expect(compile(t.Context(), c.binary, "./cmd/"+binaryName)).To(Succeed())
 	t.Cleanup(func() {
 		if c.process != nil {
 			_ = c.process.Stop(0)

@@ -116,12 +116,9 @@ func (l localGarden) startProjectController(ctx context.Context) {
 	const in, name = "espalier-system", "espalier-project-controller"
 	folder := GinkgoT().TempDir()
 	program := filepath.Join(folder, "project-controller")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/project-controller")
-	build.Dir = l.machine.Root
-	output, err := build.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(output))
+	Expect(local.Compile(ctx, program, "./cmd/project-controller")).To(Succeed())
 
-	_, err = l.kubectl(ctx, "create", "namespace", in)
+	_, err := l.kubectl(ctx, "create", "namespace", in)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(l.kubectl(ctx, "delete", "namespace", in)).Error().NotTo(HaveOccurred())

@@ -59,7 +59,7 @@ func Find(ctx context.Context, kubeconfig string) (*Machine, error) {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close descriptors on exec: %w", err)
 	}
-	if err := m.run(ctx, nil, "go", "build", "-o", m.command, "./hack/upnode"); err != nil {
+	if err := local.Compile(ctx, m.command, "./hack/upnode"); err != nil {
 		return nil, fmt.Errorf("prepare machine: %w", err)
 	}
 	return m, nil

@@ -13,12 +13,10 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
-PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+PARALLEL ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 BINARIES ?=
 BASE     ?= HEAD
 GENERATE ?= 2m
-CRASHED  ?= ./internal/csr/... ./internal/extension ./internal/garden/extension ./internal/networkpolicy/... ./internal/node/... \
-            ./internal/project/... ./internal/token/...
 BENCH    ?= binaries
 GARDEN   ?= garden
 TOOL     := go tool -modfile=hack/tools/go.mod
@@ -135,15 +133,13 @@ test-unit: ## Run the tests that need no API server
 fuzz: ## Run each fuzz target for FUZZTIME (20000x: that many inputs, or a time) from its committed corpus
 	@hack/fuzz.sh
 
-# The tests of crashes: all whose names begin with TestCrash.
-CRASHES := ./test/crash/... ./internal/garden ./internal/garden/lifecycle $(CRASHED)
 .PHONY: crash-sample
 crash-sample: ## Disconnect and kill controllers at a sample of their requests, with a sample of the faults (CRASH_SEED=1 chooses it)
-	CRASH_SEED=$${CRASH_SEED:-1} RUN='^TestCrash' RACE=$(RACE) $(TEST) $(CRASHES)
+	CRASH_SEED=$${CRASH_SEED:-1} RUN='^TestCrash' RACE=$(RACE) $(TEST) $$(hack/packages.sh TestCrash)
 
 .PHONY: generators
 generators: ## Run tests with cases that they generate, for GENERATE (2m) each (GENERATE_SEED=1 chooses the cases)
-	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGenerated' $(TEST) $$(hack/generators.sh)
+	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGenerated' $(TEST) $$(hack/packages.sh TestGenerated)
 
 # The corpus of manifests is in internal/managedresource/managedresourcetest/corpus.
 .PHONY: mistakes
@@ -165,6 +161,8 @@ rotations: ## Run INTERLEAVINGS (10000) random orders of rotations, crashes, los
 	INTERLEAVINGS=$${INTERLEAVINGS:-10000} GENERATE_SEED=$${GENERATE_SEED:-1} \
 	  go test -count=1 -v -timeout 60m -run '^TestGeneratedInterleavings' ./internal/garden/rotation | grep -vE '^ *(=== |--- PASS.*/case)'
 
+# All crash points of a whole Garden take hours, so `make crash` tries those of its parts.
+CRASHED ?= $$(hack/packages.sh TestCrashPoints ./internal/... | grep -vx ./internal/garden/lifecycle)
 .PHONY: crash
 crash: ## Disconnect the controller at every request of every scenario, and inject every fault (CRASH_SAMPLE=100 runs a sample)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \

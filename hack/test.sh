@@ -15,8 +15,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The packages that took longest begin first, so that no core waits for one of them at the end.
-longest=(internal/garden/lifecycle internal/garden internal/managedresource/applier internal/project/lifecycle internal/project/stale
-  internal/token/requestor internal/node/criticalcomponents internal/webhook/lookup internal/csr/approver)
+longest=(internal/garden/lifecycle internal/garden internal/managedresource/applier test/crash/faults internal/project/lifecycle
+  internal/project/stale internal/garden/extension internal/admission/certificates test/together internal/extension test/crash/points
+  internal/managedresource/health test/gardener-resource-manager internal/token/requestor internal/node/criticalcomponents)
 
 events=$(mktemp -d)
 trap 'rm -rf "$events"' EXIT

@@ -1,5 +1,5 @@
-// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume and confirm
-// write.
+// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm and
+// approve write.
 //
 // Each command reads objects, turns them into an answer of package view, and prints the answer. No command reads the data of a Secret.
 package kubectl
@@ -74,7 +74,8 @@ func Command(options Options) *cobra.Command {
 		Use: "kubectl-espalier", Version: options.Version, SilenceErrors: true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl espalier"},
 		Short:       "Answers questions about ManagedResources and Gardens",
-		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume and confirm write.
+		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume, confirm and
+approve write.
 
 Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -96,7 +97,7 @@ Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 w
 	flags.StringVar(&p.targetContext, "target-context", "", "the context of the target in its kubeconfig")
 	flags.StringVarP(&p.output, "output", "o", "", "wide, json or yaml; text if it is not set")
 	root.AddCommand(p.status(), p.tree(), p.why(), p.plan(), p.events(), p.wait(), p.history(), p.pause(), p.resume(), p.confirm(),
-		p.garden())
+		p.approve(), p.garden())
 	return root
 }
 

@@ -188,14 +188,19 @@ func unreadable(err error) string {
 func (p *program) plan() *cobra.Command {
 	return p.aboutSet("plan SET", "Print the published plan of a set that is only planned",
 		func(ctx context.Context, source *cluster, mr *resourcesv1alpha1.ManagedResource) (view.Answer, error) {
-			plan, err := source.published(ctx, mr)
-			if err == nil && plan == nil {
-				err = fmt.Errorf("ManagedResource %s/%s has no annotation %s, so it has no plan: the annotation %s=true requests one, and the "+
-					"set is not applied while it has the annotation; for a file, see managedresource-controller diff --help",
-					mr.Namespace, mr.Name, resourcesv1alpha1.Planned, resourcesv1alpha1.Plan)
-			}
-			return plan, err
+			return source.requiredPlan(ctx, mr)
 		})
+}
+
+// requiredPlan reads the plan of a set. It fails if the set has none.
+func (c *cluster) requiredPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*view.Plan, error) {
+	plan, err := c.published(ctx, mr)
+	if err == nil && plan == nil {
+		err = fmt.Errorf("ManagedResource %s/%s has no annotation %s, so it has no plan: the annotation %s=true requests one, and the "+
+			"set is not applied while it has the annotation; for a file, see managedresource-controller diff --help",
+			mr.Namespace, mr.Name, resourcesv1alpha1.Planned, resourcesv1alpha1.Plan)
+	}
+	return plan, err
 }
 
 // published reads the plan of a set; nil if the set has none.

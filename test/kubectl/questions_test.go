@@ -2,6 +2,7 @@ package kubectl_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -73,7 +74,7 @@ func eachQuestionHasACommand(t *testing.T, _ env, viewer user) {
 			}
 			g.Expect(out).NotTo(ContainSubstring(password))
 			if q.screen != "" {
-				screens[q.screen] = "$ kubectl espalier " + q.command + "\n" + out
+				screens[q.screen] = "$ kubectl espalier " + q.command + "\n" + checksum.ReplaceAllString(out, fmt.Sprintf("%x", sha256.Sum256(nil)))
 			}
 			for _, format := range []string{"json", "yaml", "wide"} {
 				if q.code != 0 {
@@ -109,6 +110,10 @@ func questions() []question {
 		{
 			asks: "What would be changed?", command: "plan next -n team-shops", screen: "plan",
 			answers: []string{"2 to create", "create v1 ConfigMap team-shops/next", "create v1 Secret team-shops/token"},
+		},
+		{
+			asks: "How is exactly this applied, and nothing else?", command: "approve next -n team-shops", screen: "approve",
+			answers: []string{"create v1 ConfigMap team-shops/next", "to approve:      kubectl espalier approve next "},
 		},
 		{
 			asks: "What has happened?", command: "events web -n team-shops", screen: "events",
@@ -157,8 +162,8 @@ func questions() []question {
 	}
 }
 
-// TestPauseAndResume pauses and resumes a set with the rights of an administrator.
-func TestPauseAndResume(t *testing.T) {
+// TestWriters pauses, resumes and approves sets with the rights of an administrator.
+func TestWriters(t *testing.T) {
 	e := prepare(t)
 	admin := user{e, binary.WriteKubeconfig(t, e.Servers.Source.Kubeconfig)}
 
@@ -175,6 +180,38 @@ func TestPauseAndResume(t *testing.T) {
 	e.AwaitData("settings", "one")
 	out, code = admin.ask("wait web -n team-shops --for applied")
 	e.Expect(code).To(BeZero(), out)
+
+	approveContent(t, e, admin)
+}
+
+// approveContent approves the content of a plan, but no content that the user has not seen.
+func approveContent(t *testing.T, e env, admin user) {
+	t.Helper()
+	shown := func() string {
+		out, code := admin.ask("approve next -n team-shops")
+		e.Expect(code).To(BeZero(), out)
+		_, command, found := strings.Cut(out, "to approve:      kubectl espalier ")
+		e.Expect(found).To(BeTrue(), out)
+		return command
+	}
+	old := shown()
+	e.Secret("next", e.ConfigMap("next", "two"))
+	e.Eventually(shown).WithTimeout(Patience).ShouldNot(Equal(old))
+	out, code := admin.ask(old)
+	e.Expect(code).To(Equal(1))
+	e.Expect(out).To(ContainSubstring("is not that of the plan of ManagedResource team-shops/next"))
+	e.Expect(e.LiveConfigMap("next")).To(BeNil())
+
+	out, code = admin.ask(shown())
+	e.Expect(code).To(BeZero(), out)
+	e.Expect(out).To(ContainSubstring("approved:        the content with checksum "))
+	e.AwaitData("next", "two")
+	e.AwaitApplied("next", "True/ApplySucceeded")
+	e.Secret("next", e.ConfigMap("next", "three"))
+	e.Eventually(func() int { _, code := admin.ask("approve next -n team-shops"); return code }).WithTimeout(Patience).Should(BeZero())
+	out, _ = admin.ask("status next -n team-shops")
+	e.Expect(out).To(ContainSubstring("the content of the sources is not approved"))
+	e.Expect(e.LiveConfigMap("next").Data).To(HaveKeyWithValue("key", "two"))
 }
 
 // TestConfirm empties a Secret of a set, and confirms the deletion that the controller has suspended.
@@ -427,6 +464,9 @@ func (u user) ask(command string) (output string, code int) {
 	}
 	return strings.ReplaceAll(out.String(), u.Namespace, "team-shops"), kubectl.ExitCode(err)
 }
+
+// checksum matches a checksum, which differs from run to run. Screens show that of an empty content.
+var checksum = regexp.MustCompile("[0-9a-f]{64}")
 
 var screen = regexp.MustCompile("(?s)(<!-- begin screen: ([a-z-]+) -->\n```\n)(.*?)(```\n<!-- end screen -->)")
 

@@ -15,10 +15,14 @@ type Plan struct {
 	parsed   planDocument
 }
 
-// planDocument contains the fields of a plan that "why" reads; see docs/managedresource.md.
+// planDocument contains the fields of a plan that "why" and "approve" read; see docs/managedresource.md.
 type planDocument struct {
-	Objects []plannedObject `json:"objects"`
-	Problem string          `json:"problem"`
+	ManagedResource struct {
+		Generation int64 `json:"generation"`
+	} `json:"managedResource"`
+	Checksum string          `json:"secretsDataChecksum"`
+	Objects  []plannedObject `json:"objects"`
+	Problem  string          `json:"problem"`
 }
 
 type plannedObject struct {

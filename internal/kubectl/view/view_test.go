@@ -205,7 +205,7 @@ func plan(t *testing.T) *view.Plan {
 	p, err := view.PlanOf(&corev1.ConfigMap{Data: map[string]string{
 		"plan.txt": "Plan for ManagedResource shop/web\n1 to change, 2 unchanged\n\nchange v1 ConfigMap shop/settings\n" +
 			"  ~ data.a: changed\n  + data.b: \"1\"\n",
-		"plan.json": `{"version": "v1", "objects": [
+		"plan.json": `{"version": "v1", "managedResource": {"generation": 1}, "secretsDataChecksum": "12ab", "objects": [
 			{"action": "change", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "settings", "fields": [{"path": "data.a"}],
 				"note": "why"}]}`,
 	}})
@@ -351,6 +351,8 @@ func TestScreens(t *testing.T) {
 		"garden-tasks":  view.TasksOf(garden),
 		"confirm":       confirmation(t, set("web", suspended)),
 		"confirmed":     confirmation(t, set("web", suspended, annotated("espalier.dev/confirm-deletion", "12ab"))),
+		"approve":       approval(t, set("web")),
+		"approved":      approval(t, set("web", annotated("espalier.dev/approved", "12ab"))),
 		"gone":          view.Gone{Set: "shop/web"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -386,6 +388,24 @@ func confirmation(t *testing.T, mr *resourcesv1alpha1.ManagedResource) view.Conf
 	found, isSuspended := view.ConfirmationOf(mr)
 	NewWithT(t).Expect(isSuspended).To(BeTrue())
 	return found
+}
+
+func approval(t *testing.T, mr *resourcesv1alpha1.ManagedResource) view.Approval {
+	t.Helper()
+	found, err := view.ApprovalOf(mr, plan(t))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
+func TestPlansThatCannotBeApproved(t *testing.T) {
+	g := NewWithT(t)
+	_, err := view.ApprovalOf(set("web", func(mr *resourcesv1alpha1.ManagedResource) { mr.Generation = 2 }), plan(t))
+	g.Expect(err).To(MatchError("the plan of ManagedResource shop/web is of generation 1, and the specification has generation 2: " +
+		"wait until the controller has published a new plan"))
+	unreadable, err := view.PlanOf(&corev1.ConfigMap{Data: map[string]string{"plan.json": `{"problem": "no Secret"}`}})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = view.ApprovalOf(set("web"), unreadable)
+	g.Expect(err).To(MatchError("the plan of ManagedResource shop/web has no content to approve: no Secret"))
 }
 
 func TestAPlanThatIsNone(t *testing.T) {

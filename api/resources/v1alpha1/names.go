@@ -242,8 +242,8 @@ const (
 	// Remedy: restore the objects in the sources, or set the annotation `espalier.dev/confirm-deletion` as the message says.
 	ConditionPruningSuspended = "PruningSuspended"
 	// ConditionDependenciesPending goes with ResourcesApplied=Progressing: the set has changed and is not applied yet, because a set that its
-	// annotation `espalier.dev/depends-on` names does not exist, is not applied and healthy, or depends on this set. Objects that were applied
-	// before stay as they are.
+	// annotation `espalier.dev/depends-on` names does not exist, is not applied and healthy, or depends on this set. The content that
+	// was applied before is kept.
 	//
 	// Remedy: correct the other set, or the annotation.
 	ConditionDependenciesPending = "DependenciesPending"

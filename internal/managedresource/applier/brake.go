@@ -113,8 +113,7 @@ func suspended(judgement corev1beta1.Condition, s *prune.Suspension, keepsCode b
 
 // isSuspended reports whether the condition ResourcesApplied shows that pruning is suspended.
 func isSuspended(conditions []corev1beta1.Condition) bool {
-	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
-	return known != nil && slices.Contains(known.Codes, codeSuspended)
+	return hasCode(conditions, codeSuspended)
 }
 
 // resumed returns the conditions without the code of a suspension that is over.

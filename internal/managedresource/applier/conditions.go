@@ -27,6 +27,16 @@ const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 // had written it before it wrote the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
+// codeDrifted marks the condition ResourcesApplied of a set with drift that is reported and not repaired. After a restart, the code shows that
+// managedFields do not prove that an object is in its desired state: another program may have written it under the name of this controller.
+const codeDrifted corev1beta1.ErrorCode = "ESPALIER_DRIFT_REPORTED"
+
+// hasCode reports whether the condition ResourcesApplied has a code.
+func hasCode(conditions []corev1beta1.Condition, code corev1beta1.ErrorCode) bool {
+	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
+	return known != nil && slices.Contains(known.Codes, code)
+}
+
 // withVerdicts returns the conditions of a set, updated with verdicts, which are new conditions without times.
 func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, verdicts ...corev1beta1.Condition) []corev1beta1.Condition {
 	updated := make([]corev1beta1.Condition, 0, len(verdicts))
@@ -77,9 +87,17 @@ func judge(namespace string, objects []*state.Object, faults []string, result *o
 		judgement = applied(corev1beta1.ConditionFalse, resourcesv1alpha1.ConditionDecodingFailed, decodingMessage(faults))
 	}
 	if result.postponed {
-		judgement.Codes = []corev1beta1.ErrorCode{codePostponed}
+		judgement.Codes = append(judgement.Codes, codePostponed)
+	}
+	if isDrifted(objects) {
+		judgement.Codes = append(judgement.Codes, codeDrifted)
 	}
 	return judgement, nil
+}
+
+// isDrifted reports whether the drift of an object is reported and not repaired.
+func isDrifted(objects []*state.Object) bool {
+	return slices.ContainsFunc(objects, func(o *state.Object) bool { return o.Known.Drift != "" })
 }
 
 // onlyClaims reports whether all failures are about objects that belong to other sets.
@@ -156,11 +174,18 @@ func allFieldsApplied(conditions []corev1beta1.Condition) bool {
 // completed reports whether the conditions show that the last apply was completed. It returns false if drift that managedFields do not show
 // is still to be repaired (codePostponed).
 func completed(conditions []corev1beta1.Condition) bool {
+	return isComplete(conditions) && !hasCode(conditions, codePostponed)
+}
+
+// isComplete is like completed, and ignores drift.
+func isComplete(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
-	if known == nil || slices.Contains(known.Codes, codePostponed) {
+	if known == nil {
 		return false
 	}
 	switch known.Reason {
+	case resourcesv1alpha1.ConditionDependenciesPending:
+		return slices.Contains(known.Codes, status.CodeContentKept)
 	case resourcesv1alpha1.ConditionApplySucceeded:
 		return known.Status == corev1beta1.ConditionTrue
 	case resourcesv1alpha1.ConditionDecodingFailed, resourcesv1alpha1.ConditionPruningSuspended:

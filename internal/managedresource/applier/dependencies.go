@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	"github.com/espalier-dev/espalier/api/managedresources"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
@@ -170,15 +168,6 @@ func (r *Planner) pendingDependency(ctx context.Context, p *pass) string {
 		return ""
 	}
 	return r.unmetDependency(ctx, p.mr)
-}
-
-// awaitDependencies reports that a changed set is not applied yet. Its objects stay as they are. An event of the other sets causes the next
-// reconciliation.
-func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet string) (ctrl.Result, error) {
-	r.Memory.MarkInProgress(p.name)
-	p.set.Announced = ""
-	waiting := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDependenciesPending, unmet)
-	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, r.report(ctx, p, waiting)
 }
 
 // awaitDependents returns how long the deletion of a set waits for the deletion of sets that depend on it, and the name of one of them. It

@@ -24,7 +24,7 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	reader := r.reader(p.user)
 	mapped := !slices.ContainsFunc(s.Objects, func(i *state.Object) bool { return !i.Mapped })
 	current := s.Loaded && s.Content.Generation == p.mr.Generation && reader.IsCurrent(p.mr, s.Content.Versions) && mapped &&
-		s.Content.IsMadeWith(p.settings) && !r.suspensionDue(p)
+		s.Content.IsMadeWith(p.settings) && !r.suspensionDue(p) && (s.Sources != nil || !mayWait(p.mr))
 	listed := s.Reported == referencesDigest(p.mr.Status.Resources)
 	if current && (!s.Settled || listed) {
 		p.manifests = reader.Manifests(p.mr, s.Content.Versions)
@@ -39,7 +39,14 @@ func (r *Reconciler) load(ctx context.Context, p *pass) error {
 		return err
 	}
 	p.manifests = decoded.Manifests
+	if isRecorded(p.mr, s.Content) {
+		s.Wait()
+	}
 	s.Replace(decoded)
+	s.Sources = nil
+	if mayWait(p.mr) {
+		s.Sources = &state.Sources{Manifests: decoded.Manifests.Undecoded(), Settings: p.settings}
+	}
 	r.Memory.Subscribe(p.name, subscribedKeys(decoded.Items, p.mr.Status.Resources))
 	return nil
 }

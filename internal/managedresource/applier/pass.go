@@ -46,7 +46,7 @@ func (r *Planner) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	set := r.Memory.Get(name)
 	set.InSyncVersion = "" // until the end of the pass
 	if set.InitialStatusTime == nil {
-		set.InitialStatusTime = ptr.To(status.Written(mr))
+		set.InitialStatusTime = ptr.To(initialStatusTime(mr))
 	}
 	owner := ownership.Owner{
 		Set: mr, ClusterID: r.ClusterID, SameCluster: r.SameCluster(ctx), OwnNamespace: r.OwnNamespace, Limits: r.Limits,
@@ -59,6 +59,15 @@ func (r *Planner) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
 		settings: desired.Settings(mr, owner.Origin(), *r.Config.ManagedByLabelValue),
 	}
+}
+
+// initialStatusTime returns the time of the last write of the status before this process first read the set. It returns the zero time if
+// drift was reported before: then no write under the name of this controller proves that an object is in its desired state.
+func initialStatusTime(mr *resourcesv1alpha1.ManagedResource) time.Time {
+	if hasCode(mr.Status.Conditions, codeDrifted) {
+		return time.Time{}
+	}
+	return status.Written(mr)
 }
 
 // previous returns the entry for an object that the status contained when the pass began, nil for a new object.
@@ -104,6 +113,12 @@ func referencesDigest(refs []resourcesv1alpha1.ObjectReference) uint64 {
 func (p *pass) recorded() bool {
 	return p.mr.Status.ObservedGeneration == p.mr.Generation && p.mr.Status.SecretsDataChecksum != nil &&
 		*p.mr.Status.SecretsDataChecksum == p.set.Content.Checksum
+}
+
+// isRecorded reports whether the status says that the last completed apply was of this content.
+func isRecorded(mr *resourcesv1alpha1.ManagedResource, content *desired.Content) bool {
+	checksum := mr.Status.SecretsDataChecksum
+	return checksum != nil && *checksum == content.Checksum && mr.Status.ObservedGeneration == content.Generation
 }
 
 // unchanged reports whether the status says that the content which the set has now was applied completely.

@@ -188,8 +188,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // observeOnly is for a set that an earlier process applied and that this process must not apply now. It starts the watches of the set and
 // requests its health.
 func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
-	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
-	if applied == nil || applied.Status != corev1beta1.ConditionTrue || mr.DeletionTimestamp != nil || !r.Class.Responsible(mr) {
+	if !corev1beta1.IsTrue(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied) && !isComplete(mr.Status.Conditions) ||
+		mr.DeletionTimestamp != nil || !r.Class.Responsible(mr) {
 		return
 	}
 	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
@@ -275,7 +275,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		p.set.AuditOwed = true
 	}
 	if needsApproval && r.awaitsApproval(p) {
-		return r.planUnapproved(ctx, mr)
+		return r.planUnapproved(ctx, p)
 	}
 	bounded, cancel := r.limit(ctx)
 	defer cancel()
@@ -283,12 +283,13 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 		return ctrl.Result{}, r.unreadable(ctx, p, err)
 	}
 	if needsApproval && unapproved(mr, p.set.Content.Checksum) != "" {
-		return r.planUnapproved(ctx, mr)
+		return r.planUnapproved(ctx, p)
 	}
 	r.unpublish(ctx, mr)
 	if unmet := r.pendingDependency(ctx, p); unmet != "" {
 		return r.awaitDependencies(ctx, p, unmet)
 	}
+	p.set.Former = nil // from now on, the present content may be in the target
 	if err := r.brake(bounded, p); err != nil {
 		return ctrl.Result{}, r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, err.Error(), err)
 	}
@@ -324,12 +325,6 @@ func (r *Reconciler) awaitsApproval(p *pass) bool {
 	content := p.set.Content
 	return content.Generation == p.mr.Generation && r.reader(p.user).IsCurrent(p.mr, content.Versions) &&
 		unapproved(p.mr, content.Checksum) != ""
-}
-
-// planUnapproved publishes the plan of a set with content that is not approved. The content that was applied before has health.
-func (r *Reconciler) planUnapproved(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
-	r.observeOnly(ctx, mr)
-	return r.planSet(ctx, mr)
 }
 
 // limit returns a context with the deadline for the reads, deletions and writes of one pass.

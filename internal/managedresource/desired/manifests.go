@@ -35,6 +35,14 @@ func (r *Reader) Manifests(mr *resourcesv1alpha1.ManagedResource, versions []Ver
 	return &Manifests{reader: r, set: mr, versions: versions, objects: map[*Item]*unstructured.Unstructured{}}
 }
 
+// Undecoded returns manifests from the data that m has read, without anything that m has decoded. The result does not read the Secrets, and
+// may be kept after the reconciliation.
+func (m *Manifests) Undecoded() *Manifests {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &Manifests{reader: m.reader, set: m.set, versions: m.versions, values: m.values, objects: map[*Item]*unstructured.Unstructured{}}
+}
+
 // Of returns the manifest of an item. The caller must not change it. The error is ErrChanged if the Secrets have another version now.
 func (m *Manifests) Of(ctx context.Context, i *Item) (*unstructured.Unstructured, error) {
 	m.mu.Lock()

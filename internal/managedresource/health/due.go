@@ -1,22 +1,35 @@
 package health
 
 import (
+	"slices"
+
 	"k8s.io/utils/ptr"
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
 // due reports whether a set can be judged: it is neither ignored nor deleted, and its condition ResourcesApplied is neither Progressing nor
-// False. It may be False for the only reason that pruning is suspended: then all objects are applied.
+// False. It may be False for the only reason that pruning is suspended: then all objects are applied. It may be Progressing while a change
+// waits for other sets and all objects of the former content are applied.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false
 	}
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
-	return applied != nil && applied.Status != corev1beta1.ConditionProgressing &&
-		(applied.Status != corev1beta1.ConditionFalse || applied.Reason == resourcesv1alpha1.ConditionPruningSuspended)
+	if applied == nil {
+		return false
+	}
+	switch applied.Status {
+	case corev1beta1.ConditionProgressing:
+		return slices.Contains(applied.Codes, status.CodeContentKept)
+	case corev1beta1.ConditionFalse:
+		return applied.Reason == resourcesv1alpha1.ConditionPruningSuspended
+	case corev1beta1.ConditionTrue, corev1beta1.ConditionUnknown:
+	}
+	return true
 }
 
 // mayDiffer reports whether an update of a set may change its health. The watches of its objects report changes of the objects.

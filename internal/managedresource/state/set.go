@@ -11,6 +11,7 @@ import (
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/engine"
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
@@ -33,6 +34,11 @@ type Set struct {
 	Content *desired.Content
 	Objects []*Object
 	Loaded  bool
+	// Sources are the manifests of Content; nil unless later content may have to wait (see Former).
+	Sources *Sources
+	// Former is the content that was applied last, while the present content waits for other sets or for an approval. It is nil if there is no
+	// such content, if the present content is being applied, or if the process has never read it.
+	Former *Former
 	// Pruned is true if the apply whose result is postponed has deleted and released the objects that left the set.
 	Pruned bool
 	// InitialStatusTime is the time of the last write of the status before this process first read the set, by the clock of the API server. It
@@ -54,6 +60,19 @@ type Set struct {
 	EndedUID types.UID
 	// LastFault is the fault that the last Event reported.
 	LastFault string
+}
+
+// Sources are the manifests of a content, and the settings with which they are applied.
+type Sources struct {
+	Manifests *desired.Manifests
+	Settings  merge.Options
+}
+
+// Former is content of a set with everything that is needed to restore its objects.
+type Former struct {
+	*Sources
+	Content *desired.Content
+	Objects []*Object
 }
 
 // Shown is the memory about the status of a set.
@@ -124,6 +143,7 @@ func (s *Set) ApplyAs(user string) {
 		for _, each := range s.Objects {
 			each.Known.Claimant = ""
 		}
+		s.Sources, s.Former = nil, nil
 	}
 	s.user = &user
 }
@@ -155,6 +175,32 @@ func (s *Set) Replace(decoded desired.Decoded) {
 	s.Content, s.References = decoded.Content, decoded.References
 	s.Loaded, s.Settled, s.Watched = true, false, false
 	s.Leaving, s.Pruned = Leaving{NeverWritten: neverWritten}, false
+}
+
+// Wait keeps the content, which was applied completely, as Former: later content replaces it now, and may have to wait.
+func (s *Set) Wait() {
+	if s.Sources != nil {
+		s.Former = &Former{Sources: s.Sources, Content: s.Content, Objects: s.Objects}
+	}
+}
+
+// Restoring returns the memory for the restoration of the objects of Former. The caller must call Restored afterwards.
+func (s *Set) Restoring() *Set {
+	return &Set{Content: s.Former.Content, Objects: s.Former.Objects, Due: s.Due, InitialStatusTime: s.InitialStatusTime, Kstatus: s.Kstatus}
+}
+
+// Restored takes over the knowledge about objects from the result of Restoring.
+func (s *Set) Restored(former *Set) {
+	s.Due = former.Due
+	known := make(map[inventory.Key]engine.Knowledge, len(former.Objects))
+	for _, each := range former.Objects {
+		known[each.Key] = each.Known
+	}
+	for _, each := range s.Objects {
+		if of, found := known[each.Key]; found {
+			each.Known = of
+		}
+	}
 }
 
 // Unwritten lists objects that were announced in the status but never written, so that they need no deletion if the set drops them. The

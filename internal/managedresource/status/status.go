@@ -14,8 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
+
+// CodeContentKept marks the condition ResourcesApplied of a set with the reason DependenciesPending whose former content was applied
+// completely: the controller keeps the objects of that content, and judges their health.
+const CodeContentKept corev1beta1.ErrorCode = "ESPALIER_FORMER_CONTENT_KEPT"
 
 // Write writes the status next into a ManagedResource, of which mr is the last known version. It reports whether a write was needed. After
 // a write, mr has the new status and resourceVersion. A conflict is an error that satisfies apierrors.IsConflict.

@@ -143,7 +143,7 @@ generators: ## Run tests with cases that they generate, for GENERATE (2m) each (
 
 # The corpus of manifests is in internal/managedresource/managedresourcetest/corpus.
 .PHONY: mistakes
-mistakes: ## Change every manifest of the corpus by MISTAKES (200) generated mistakes; none may delete an object (GENERATE_SEED=1 chooses them)
+mistakes: ## Make MISTAKES (200) generated mistakes in every manifest of the corpus, and 300 in Secrets of sets; none may delete too much
 	MISTAKES=$${MISTAKES:-200} GENERATE_SEED=$${GENERATE_SEED:-1} RUN='^TestGeneratedMistakes' $(TEST) ./internal/managedresource/applier
 
 .PHONY: drift
@@ -173,8 +173,9 @@ kill: ## Kill managedresource-controller and garden-operator 50 times each (KILL
 	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m -run '^TestCrashKills' ./test/crash/kill ./internal/garden
 
 .PHONY: bench
-bench: ## Measure against a bare client and print the table with its targets
+bench: ## Measure against a bare client, and sets with a ServiceAccount against sets without; print the tables with their targets
 	go run ./test/bench workloads
+	go run ./test/bench identity
 
 .PHONY: bench-smoke
 bench-smoke: ## Run every benchmark on a small workload, to check that it works

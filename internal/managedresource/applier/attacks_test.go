@@ -33,6 +33,7 @@ const marker = "s3cr3t"
 // attackDocuments is the content of testdata/attacks.yaml.
 type attackDocuments struct {
 	Creations, Changes, Lures map[string]string
+	Annotations               map[string]map[string]string
 	Victims                   []string
 }
 
@@ -158,7 +159,7 @@ func (s *scene) forged(set, account string, change func(*resourcesv1alpha1.Manag
 func (s *scene) refused(set string) {
 	s.T.Helper()
 	s.Eventually(func() string { return Message(s.Get(set), "ResourcesApplied") }).WithTimeout(Patience).
-		Should(MatchRegexp(`cannot (get|create|update|patch|delete|list) resource|^refused: |no matches for kind "List"`))
+		Should(MatchRegexp(`cannot (get|create|update|patch|delete|list) resource|^refused: |no matches for kind "List"|annotation espalier.dev/`))
 }
 
 // verify requires that no guarded object has changed, no forbidden object exists, and nothing that the attackers can read has the marker.
@@ -231,7 +232,8 @@ func TestNoSetExceedsTheRightsOfItsServiceAccount(t *testing.T) {
 	documents := attackDocuments{}
 	NewWithT(t).Expect(yaml.UnmarshalStrict(content, &documents)).To(Succeed())
 	all := slices.Concat(
-		creations(documents.Creations), changes(documents.Changes), forgeries(), namings(), missingVerbs(), others(), thefts())
+		creations(documents.Creations), changes(documents.Changes), forgeries(), namings(), missingVerbs(), others(),
+		annotated(documents), formerContent(), thefts())
 	NewWithT(t).Expect(len(all)).To(BeNumerically(">=", 60))
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
@@ -558,6 +560,83 @@ func others() []attack {
 	}
 }
 
+// annotated are sets with annotations that want an object of the victim.
+func annotated(documents attackDocuments) []attack {
+	all := []attack{{"learn from a dependency whether a set exists", func(s *scene, set string) {
+		texts := make([]string, 0, 2)
+		for _, name := range []string{"known", "absent"} {
+			if name == "known" {
+				other := s.ManagedResource("known")
+				other.Namespace, other.Spec.Class = s.victim, new("other")
+				s.Expect(s.Source.Create(s.Ctx, other)).To(Succeed())
+			}
+			each := set + "-" + name
+			s.annotatedSet(each, "deployer", map[string]string{"espalier.dev/depends-on": s.victim + "/" + name}, s.ConfigMap(each, "1"))
+			s.forbidden = append(s.forbidden, object(s.Env, s.ConfigMap(each, "1")))
+			s.refused(each)
+			texts = append(texts, strings.ReplaceAll(Message(s.Get(each), "ResourcesApplied"), name, "NAME"))
+		}
+		s.Expect(texts[0]).To(Equal(texts[1]))
+	}}}
+	for _, name := range slices.Sorted(maps.Keys(documents.Annotations)) {
+		all = append(all, attack{name, func(s *scene, set string) {
+			annotations := map[string]string{}
+			for key, value := range documents.Annotations[name] {
+				annotations[key] = s.fill(value)
+			}
+			s.annotatedSet(set, "deployer", annotations, s.fill(documents.Changes["a ConfigMap"]))
+			s.Eventually(func() string {
+				mr := s.Get(set)
+				return Message(mr, "ResourcesApplied") + mr.Annotations["espalier.dev/planned"]
+			}).WithTimeout(Patience).Should(MatchRegexp(`cannot get resource|annotation espalier.dev/|^` + set + "-plan$"))
+		}})
+	}
+	return all
+}
+
+// annotatedSet creates a set with annotations that acts as a ServiceAccount.
+func (s *scene) annotatedSet(set, account string, annotations map[string]string, documents ...string) {
+	s.T.Helper()
+	s.Secret(set, documents...)
+	mr := s.ManagedResource(set, set)
+	mr.Annotations = map[string]string{"espalier.dev/service-account": account}
+	maps.Copy(mr.Annotations, annotations)
+	s.Expect(s.Source.Create(s.Ctx, mr)).To(Succeed())
+}
+
+// formerContent are attempts to have objects restored to content that the controller keeps in its memory.
+func formerContent() []attack {
+	// pending applies a set, and then gives it content that waits for a set that does not exist any more.
+	pending := func(s *scene, set, account string) {
+		setOf(s.Env, set+"-base", "deployer", s.ConfigMap(set+"-base", "1"))
+		s.AwaitApplied(set+"-base", "True/ApplySucceeded")
+		s.annotatedSet(set, account, map[string]string{"espalier.dev/depends-on": set + "-base"}, s.ConfigMap(set, "1"))
+		s.AwaitApplied(set, "True/ApplySucceeded")
+		s.Expect(s.Source.Delete(s.Ctx, s.Get(set+"-base"))).To(Succeed())
+		s.AwaitGone(set + "-base")
+		s.Secret(set, s.ConfigMap(set, "2"))
+		s.AwaitCondition(set, "ResourcesApplied", "Progressing/DependenciesPending")
+	}
+	edited := func(s *scene, set string) {
+		s.Edit(set, `{"data":{"key":"other"}}`)
+		s.keep(s.Live(configMapKind, set))
+	}
+	return []attack{
+		{"restore former content without update", func(s *scene, set string) {
+			pending(s, set, "no-update")
+			edited(s, set)
+			s.refused(set)
+		}},
+		{"restore former content of another ServiceAccount", func(s *scene, set string) {
+			pending(s, set, "no-update")
+			s.Change(set, func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations["espalier.dev/service-account"] = "no-get" })
+			edited(s, set)
+			s.Secret(set, s.ConfigMap(set, "3"))
+			s.AwaitCondition(set, "ResourcesApplied", "Progressing/DependenciesPending")
+		}},
+	}
+}
+
 // thefts are attempts with the token of the controller, without the controller.
 func thefts() []attack {
 	var all []attack
@@ -583,7 +662,7 @@ func thefts() []attack {
 			return // the rights of the source include ConfigMaps of plans
 		}
 		user := "system:serviceaccount:" + s.Namespace + ":managedresource-controller"
-		for _, verb := range []string{"get", "create", "update", "patch", "delete", "deletecollection", "escalate", "bind"} {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "escalate", "bind"} {
 			for _, resource := range []string{"configmaps", "secrets", "serviceaccounts", "deployments", "roles", "clusterroles", "namespaces"} {
 				right := &authorizationv1.ResourceAttributes{Namespace: s.victim, Verb: verb, Resource: resource, Group: groupOf(resource)}
 				s.Expect(binary.Allowed(s.Ctx, s.Target, user, right)).To(BeFalse(), "%s %s", verb, resource)

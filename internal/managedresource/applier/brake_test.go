@@ -24,6 +24,7 @@ func TestDeletionsAreSuspended(t *testing.T) {
 		"a definition with objects, and one without":              {run: protectedDefinition, configure: limited},
 		"objects are deleted although another one fails":          {run: confirmedBesideFailure, configure: limited},
 		"the objects of a definition disappear":                   {run: emptiedDefinition, configure: limited},
+		"a definition whose objects cannot be counted":            {run: uncountedDefinition, configure: limited},
 		"another class":                                           {run: classOfSuspended, configure: limited},
 		"the deletion of a set with many Namespaces":              {run: deletedSetWithNamespaces, configure: limited},
 		"the deletion of a set with many other objects":           {run: deletedSetWithMaps, configure: limited},
@@ -193,6 +194,17 @@ func emptiedDefinition(a *setTest) {
 	a.Expect(a.Target.Delete(a.Ctx, gadget)).To(Succeed())
 	a.annotate("gardener.cloud/operation", "reconcile")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+// The controller counts again in each sync period, until it has the right to list the objects.
+func uncountedDefinition(a *setTest) {
+	a.set(a.definition(), a.ConfigMap("one", "1"))
+	a.Secret("mr", a.ConfigMap("one", "1"))
+	a.awaitSuspended()
+	a.Expect(a.message()).To(And(ContainSubstring("cannot be counted"), ContainSubstring("cannot list resource")))
+	a.Grant(a.gadgets(), "gadgets")
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+	a.Expect(a.message()).To(Equal("All resources are applied."))
 }
 
 func classOfSuspended(a *setTest) {

@@ -50,7 +50,7 @@ func New(t *testing.T, options Options) *Env {
 }
 
 // NewImpersonating is New for a controller that applies every set as a ServiceAccount: it has the shipped role for that in the target, and
-// may use the ServiceAccounts of the env's namespace only.
+// may use the ServiceAccounts of the env's namespace only. With two clusters, it may also watch objects of this namespace only.
 func NewImpersonating(t *testing.T, options Options) *Env {
 	t.Helper()
 	configure := options.Configure
@@ -68,8 +68,13 @@ func NewImpersonating(t *testing.T, options Options) *Env {
 			e.GrantTo(c, account, "espalier-managedresource-controller-impersonate",
 				authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
 		}
-		e.allow("espalier-managedresource-controller-target-impersonation",
-			authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"})
+		const role = "espalier-managedresource-controller-target-impersonation"
+		right := authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"}
+		if options.TwoClusters {
+			e.GrantTo(e.Target, account, role, right)
+		} else {
+			e.allow(role, right)
+		}
 	})
 }
 
@@ -347,6 +352,13 @@ func (e *Env) Account(name string) {
 		e.Expect(client.IgnoreAlreadyExists(c.Create(e.Ctx, role.DeepCopy()))).To(Succeed())
 		e.GrantTo(c, name, role.Name, authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: "delete"})
 	}
+}
+
+// AllowImpersonation lets the controller use the ServiceAccounts of all namespaces, for controllers that serve another one than the env's.
+func (e *Env) AllowImpersonation() {
+	e.T.Helper()
+	e.allow("espalier-managedresource-controller-impersonate",
+		authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
 }
 
 // Revoke takes the rights that Account has granted in the target, and waits until that is in effect.

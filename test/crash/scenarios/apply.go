@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,6 +87,23 @@ var updates = []harness.Scenario{
 		Goes:  []string{"ConfigMap/old"},
 	},
 	suspension(),
+	// Changes and then deletes a set that acts as a ServiceAccount.
+	{
+		Name:    "update and deletion as a ServiceAccount",
+		Prepare: (*managedresourcetest.Env).AllowImpersonation,
+		Configure: func(cfg *config.ResourceManagerConfiguration) {
+			cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{Lockdown: new(true), Default: "cook"}
+		},
+		Begin: func(w *harness.World) {
+			w.Create(serviceAccount("cook"))
+			w.Create(manifest("rbac.authorization.k8s.io/v1", "RoleBinding", "cook", `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: ServiceAccount, name: cook, namespace: $NS}]`))
+		},
+		First: created(nil, configMap("changed", "1"), configMap("pruned", "1"), secret("token", "1")),
+		Act:   slices.Concat(updated(configMap("changed", "2"), configMap("new", "1"), secret("token", "2")), deleted()),
+		Stays: []string{"ServiceAccount/cook"},
+		Goes:  []string{"ConfigMap/changed", "ConfigMap/pruned", "Secret/token"},
+	},
 	// Changes a set while another set on which it depends has failed, and then repairs the other one.
 	{
 		Name: "update of a set that depends on another one",

@@ -67,7 +67,7 @@ func Ratio(measure string, limit float64, ours time.Duration, floors ...time.Dur
 	quotient := float64(ours) / float64(base)
 	row := Inform(measure, "%.2f", quotient).WithNote("%s ÷ mean of %s", Seconds(ours), Spread(floors))
 	if limit > 0 {
-		row.Target, row.Verdict, row.Enforced = fmt.Sprintf("≤ %.1f", limit), Judge(quotient <= limit), true
+		row.Target, row.Verdict, row.Enforced = fmt.Sprintf("≤ %v", limit), Judge(quotient <= limit), true
 	}
 	return row.If(ours > 0 && base > 0)
 }

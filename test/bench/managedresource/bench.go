@@ -46,6 +46,7 @@ type bench struct {
 
 	source, target *cluster // the same cluster, unless there are two
 	controller     *harness.Program
+	setup          setup
 	// clusters are the clusters, the source first. kubeconfigs are the kubeconfigs of the controller for them.
 	clusters    []*cluster
 	kubeconfigs [][]byte
@@ -59,15 +60,13 @@ type cluster struct {
 
 // open starts the clusters and prepares the controller.
 func open(r *harness.Run, s setup, w workload) *bench {
-	b := &bench{Run: r, workload: w}
+	b := &bench{Run: r, workload: w, setup: s}
 	audited := []string{binaryName, bareName}
 	if s.unaudited {
 		audited = nil
 	}
-	second := ""
 	if w.twoClusters { // the source needs only the API server then
 		b.source, b.target = b.startCluster("source", local.Options{}, audited), b.startCluster("target", s.parts, audited)
-		second = "targetClientConnection: {kubeconfig: $TARGET}\n"
 	} else {
 		b.source = b.startCluster("source", s.parts, audited)
 		b.target = b.source
@@ -76,15 +75,24 @@ func open(r *harness.Run, s setup, w workload) *bench {
 	b.source.CreateNamespace(bareSets)
 	b.target.bindAdmin(binaryName)
 	b.controller = r.Program(binaryName, b.kubeconfigs...)
-	// The defaults except for the setup's changes: leader election with its lease, no client-side limits.
+	b.configure("")
+	return b
+}
+
+// configure writes the configuration of the controller: the defaults except for the changes of the setup, and further sections. It has leader
+// election with its lease, and no client-side limits.
+func (b *bench) configure(further string) {
+	second := ""
+	if b.twoClusters {
+		second = "targetClientConnection: {kubeconfig: $TARGET}\n"
+	}
 	b.controller.Configure(fmt.Sprintf(`apiVersion: resourcemanager.config.gardener.cloud/v1alpha1
 kind: ResourceManagerConfiguration
 sourceClientConnection: {kubeconfig: $SOURCE}
 %sleaderElection: {leaderElect: true, resourceNamespace: %s}
 controllers: {%s}
-%s  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS}
-`, second, harness.Namespace, s.controllers, harness.ServerConfig))
-	return b
+%s%s  webhooks: {bindAddress: 127.0.0.1, port: $WEBHOOKS}
+`, second, harness.Namespace, b.setup.controllers, further, harness.ServerConfig))
 }
 
 // startCluster starts a cluster with the CRDs, and the ServiceAccounts of the controller, which has the roles that it ships, and of the

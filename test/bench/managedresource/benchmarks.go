@@ -21,7 +21,7 @@ import (
 
 // All returns the benchmarks.
 func All() []harness.Benchmark {
-	return []harness.Benchmark{workloadsBenchmark(), latencyBenchmark(), scaleBenchmark(), secretsBenchmark(), soakBenchmark()}
+	return []harness.Benchmark{workloadsBenchmark(), identityBenchmark(), latencyBenchmark(), scaleBenchmark(), secretsBenchmark(), soakBenchmark()}
 }
 
 func workloadsBenchmark() harness.Benchmark {
@@ -42,6 +42,17 @@ func workloadsBenchmark() harness.Benchmark {
 			}
 			return jobs, err
 		},
+	}
+}
+
+func identityBenchmark() harness.Benchmark {
+	i := &identity{workload: workload{size: size{50, 40}}}
+	return harness.Benchmark{
+		Name: "identity", Summary: "sets that are applied as a ServiceAccount, against the same sets with the rights of the controller",
+		Sizes: append(i.phases(5*time.Second, 1),
+			harness.Sized(&i.rounds, "rounds", 4, 1, "how often to measure with and without"),
+			harness.Sized(&i.sets, "", 50, 3, ""), harness.Sized(&i.objects, "", 40, 10, "")),
+		Jobs: func() ([]harness.Job, error) { return []harness.Job{i.measure}, nil },
 	}
 }
 

@@ -21,6 +21,7 @@ func TestBenchmarks(t *testing.T) {
 		"both published workloads are the default":  {benchmark: workloadsBenchmark(), jobs: 2},
 		"other workloads":                           {benchmark: workloadsBenchmark(), args: []string{"-workloads", "7x11, 8x12, 9x13"}, jobs: 3},
 		"a tiny workload":                           {benchmark: workloadsBenchmark(), smoke: true, jobs: 1},
+		"identity":                                  {benchmark: identityBenchmark(), args: []string{"-rounds", "2"}, jobs: 1},
 		"latency":                                   {benchmark: latencyBenchmark(), jobs: 1},
 		"scale is three workloads and many Secrets": {benchmark: scaleBenchmark(), jobs: 4},
 		"scale without Secrets":                     {benchmark: scaleBenchmark(), args: []string{"-secrets", "0"}, jobs: 3},

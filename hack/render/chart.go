@@ -61,7 +61,20 @@ type document struct {
 	// ForTarget is true if the chart omits the object when the target is another cluster. ClusterAdmin is true if the chart omits it unless
 	// a value requests this role.
 	ForTarget, ClusterAdmin bool
+	// OwnRights is true if the chart omits the object when a value requests impersonation, and Impersonation if only then it has the object.
+	OwnRights, Impersonation bool
 }
+
+// The roles of a controller that applies every set as a ServiceAccount, and the roles that it must not have then.
+const (
+	impersonationFile  = "managedresource-controller/alternatives/target-impersonation.yaml"
+	impersonateRole    = "espalier-managedresource-controller-impersonate"
+	impersonationRole  = "espalier-managedresource-controller-target-impersonation"
+	garbageCollectRole = "espalier-managedresource-controller-target-garbagecollector"
+)
+
+// impersonates reports whether a binary can apply sets as ServiceAccounts.
+func impersonates(b deployable.Binary) bool { return b.Name == "managedresource-controller" }
 
 // addTemplate adds the template of all objects of a binary, with placeholders for the fields that values may change.
 func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
@@ -76,7 +89,10 @@ func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 		}
 		role := roleOf(object)
 		documents = append(documents, document{
-			Text: text, ForTarget: b.HasTarget() && b.IsForTarget(role), ClusterAdmin: role == deployable.ClusterAdmin,
+			Text: text, ForTarget: b.HasTarget() && b.IsForTarget(role) || role == impersonationRole,
+			ClusterAdmin:  role == deployable.ClusterAdmin,
+			OwnRights:     impersonates(b) && (role == deployable.ClusterAdmin || role == garbageCollectRole),
+			Impersonation: role == impersonationRole || role == impersonateRole,
 		})
 	}
 	content, err := execute("chart.gotemplate", struct {

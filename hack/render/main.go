@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,8 +70,18 @@ func (t tree) addBinary(root string, b deployable.Binary) error {
 		return err
 	}
 	objects := b.Objects(image(b))
+	charted := slices.Clone(roles)
+	if impersonates(b) {
+		alternatives, err := local.ReadManifests(filepath.Join(root, impersonationFile))
+		if err != nil {
+			return err
+		}
+		for _, each := range alternatives {
+			charted = append(charted, each)
+		}
+	}
 	return errors.Join(t.addBase(root, b, objects), t.addKinds(b.Name+"/base", objects), t.addOverlays(b, roles, objects),
-		t.addTemplate(b, append(roles, objects...)))
+		t.addTemplate(b, append(charted, objects...)))
 }
 
 // shippedRoles returns the roles of a binary, and the roles for the users of the binary.

@@ -21,7 +21,7 @@ var templates embed.FS
 func execute(name string, data any) ([]byte, error) {
 	parsed := template.New(name).Delims("[[", "]]")
 	parsed.Funcs(template.FuncMap{
-		"key": key, "config": configOf, "isClusterAdmin": isClusterAdmin,
+		"key": key, "config": configOf, "isClusterAdmin": isClusterAdmin, "impersonates": impersonates,
 		"registry":         func() string { return registry },
 		"replicas":         func() int { return deployable.Replicas },
 		"criticalPriority": func() string { return deployable.CriticalPriority },

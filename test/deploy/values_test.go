@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,31 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const deployment = "apps/v1 Deployment espalier-system espalier-token-controllers"
 			NewWithT(t).Expect(helmed(t, parse(t, tc.values))[deployment] != nil).To(Equal(tc.want))
+		})
+	}
+}
+
+// TestImpersonationReplacesTheRightsOfTheController checks which roles the controller has that applies every set as a ServiceAccount.
+func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
+	const rbac, name = "rbac.authorization.k8s.io/v1 ", "espalier-managedresource-controller-"
+	own := []string{rbac + "ClusterRoleBinding  " + name + "cluster-admin", rbac + "ClusterRoleBinding  " + name + "target-garbagecollector"}
+	inTarget := []string{
+		rbac + "ClusterRole  " + name + "target-impersonation", rbac + "ClusterRoleBinding  " + name + "target-impersonation",
+	}
+	inBoth := []string{rbac + "ClusterRole  " + name + "impersonate", rbac + "RoleBinding shop " + name + "impersonate"}
+	for values, want := range map[string]struct{ present, absent []string }{
+		"{}":                                   {own, slices.Concat(inTarget, inBoth)},
+		"{impersonation: {enabled: true, namespaces: [shop]}}": {slices.Concat(inTarget, inBoth), own},
+		"{impersonation: {enabled: true, namespaces: [shop]}, targetKubeconfigSecret: a}": {inBoth, slices.Concat(own, inTarget)},
+	} {
+		t.Run(values, func(t *testing.T) {
+			g, rendered := NewWithT(t), helmed(t, parse(t, "managedresourceController: "+values))
+			for _, each := range want.present {
+				g.Expect(rendered).To(HaveKey(each))
+			}
+			for _, each := range want.absent {
+				g.Expect(rendered).NotTo(HaveKey(each))
+			}
 		})
 	}
 }

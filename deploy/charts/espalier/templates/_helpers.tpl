@@ -147,3 +147,45 @@ spec:
 {{- end }}
 {{- end -}}
 {{- end -}}
+
+{{/* What binds the roles of a controller that applies every set as a ServiceAccount. */}}
+{{- define "espalier.impersonation" -}}
+{{- if .values.impersonation.enabled }}
+{{- $root := .root }}
+{{- if not .values.targetKubeconfigSecret }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  labels:
+    {{- include "espalier.labels" $root | nindent 4 }}
+  name: espalier-managedresource-controller-target-impersonation
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: espalier-managedresource-controller-target-impersonation
+subjects:
+- kind: ServiceAccount
+  name: espalier-managedresource-controller
+  namespace: {{ $root.Release.Namespace | quote }}
+{{- end }}
+{{- range .values.impersonation.namespaces }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  labels:
+    {{- include "espalier.labels" $root | nindent 4 }}
+  name: espalier-managedresource-controller-impersonate
+  namespace: {{ . | quote }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: espalier-managedresource-controller-impersonate
+subjects:
+- kind: ServiceAccount
+  name: espalier-managedresource-controller
+  namespace: {{ $root.Release.Namespace | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -159,7 +159,8 @@ func (s *scene) forged(set, account string, change func(*resourcesv1alpha1.Manag
 func (s *scene) refused(set string) {
 	s.T.Helper()
 	s.Eventually(func() string { return Message(s.Get(set), "ResourcesApplied") }).WithTimeout(Patience).
-		Should(MatchRegexp(`cannot (get|create|update|patch|delete|list) resource|^refused: |no matches for kind "List"|annotation espalier.dev/`))
+		Should(MatchRegexp(`cannot (get|create|update|patch|delete|list) resource|^refused: |no matches for kind "List"|` +
+			`annotation espalier.dev/`))
 }
 
 // verify requires that no guarded object has changed, no forbidden object exists, and nothing that the attackers can read has the marker.

@@ -65,12 +65,11 @@ type document struct {
 	OwnRights, Impersonation bool
 }
 
-// The roles of a controller that applies every set as a ServiceAccount, and the roles that it must not have then.
+// The roles of a controller that applies every set as a ServiceAccount.
 const (
-	impersonationFile  = "managedresource-controller/alternatives/target-impersonation.yaml"
-	impersonateRole    = "espalier-managedresource-controller-impersonate"
-	impersonationRole  = "espalier-managedresource-controller-target-impersonation"
-	garbageCollectRole = "espalier-managedresource-controller-target-garbagecollector"
+	impersonationFile = "managedresource-controller/alternatives/target-impersonation.yaml"
+	impersonateRole   = "espalier-managedresource-controller-impersonate"
+	impersonationRole = "espalier-managedresource-controller-target-impersonation"
 )
 
 // impersonates reports whether a binary can apply sets as ServiceAccounts.
@@ -91,7 +90,7 @@ func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 		documents = append(documents, document{
 			Text: text, ForTarget: b.HasTarget() && b.IsForTarget(role) || role == impersonationRole,
 			ClusterAdmin:  role == deployable.ClusterAdmin,
-			OwnRights:     impersonates(b) && (role == deployable.ClusterAdmin || role == garbageCollectRole),
+			OwnRights:     impersonates(b) && role == deployable.ClusterAdmin,
 			Impersonation: role == impersonationRole || role == impersonateRole,
 		})
 	}

@@ -182,13 +182,14 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 // TestImpersonationReplacesTheRightsOfTheController checks which roles the controller has that applies every set as a ServiceAccount.
 func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
 	const rbac, name = "rbac.authorization.k8s.io/v1 ", "espalier-managedresource-controller-"
-	own := []string{rbac + "ClusterRoleBinding  " + name + "cluster-admin", rbac + "ClusterRoleBinding  " + name + "target-garbagecollector"}
+	own := []string{rbac + "ClusterRoleBinding  " + name + "cluster-admin"}
 	inTarget := []string{
 		rbac + "ClusterRole  " + name + "target-impersonation", rbac + "ClusterRoleBinding  " + name + "target-impersonation",
+		rbac + "ClusterRoleBinding  " + name + "target-base",
 	}
 	inBoth := []string{rbac + "ClusterRole  " + name + "impersonate", rbac + "RoleBinding shop " + name + "impersonate"}
 	for values, want := range map[string]struct{ present, absent []string }{
-		"{}":                                   {own, slices.Concat(inTarget, inBoth)},
+		"{}": {own, slices.Concat(inTarget, inBoth)},
 		"{impersonation: {enabled: true, namespaces: [shop]}}": {slices.Concat(inTarget, inBoth), own},
 		"{impersonation: {enabled: true, namespaces: [shop]}, targetKubeconfigSecret: a}": {inBoth, slices.Concat(own, inTarget)},
 	} {

@@ -67,7 +67,7 @@ func reportedDrift(a *setTest) {
 	a.Expect(a.message()).To(ContainSubstring("v1/ConfigMap/%s/one (changed", a.Namespace))
 	a.Restart(nil)
 	a.Reconciled("mr")
-	a.Expect(a.message()).To(ContainSubstring(ownName))
+	a.Expect(a.message()).To(ContainSubstring("v1/ConfigMap/%s/one (changed", a.Namespace))
 	a.annotate("espalier.dev/drift", "repair")
 	a.AwaitData("one", "1")
 	a.AwaitData("two", "1")

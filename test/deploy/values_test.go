@@ -190,7 +190,7 @@ func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
 	inBoth := []string{rbac + "ClusterRole  " + name + "impersonate", rbac + "RoleBinding shop " + name + "impersonate"}
 	for values, want := range map[string]struct{ present, absent []string }{
 		"{}": {own, slices.Concat(inTarget, inBoth)},
-		"{impersonation: {enabled: true, namespaces: [shop]}}": {slices.Concat(inTarget, inBoth), own},
+		"{impersonation: {enabled: true, namespaces: [shop]}}":                            {slices.Concat(inTarget, inBoth), own},
 		"{impersonation: {enabled: true, namespaces: [shop]}, targetKubeconfigSecret: a}": {inBoth, slices.Concat(own, inTarget)},
 	} {
 		t.Run(values, func(t *testing.T) {

@@ -25,10 +25,10 @@ func TestDeletionsAreSuspended(t *testing.T) {
 		"objects are deleted although another one fails":          {run: confirmedBesideFailure, configure: limited},
 		"the objects of a definition disappear":                   {run: emptiedDefinition, configure: limited},
 		"a definition whose objects cannot be counted":            {run: uncountedDefinition, configure: limited},
-		"another class":                                           {run: classOfSuspended, configure: limited},
-		"the deletion of a set with many Namespaces":              {run: deletedSetWithNamespaces, configure: limited},
-		"the deletion of a set with many other objects":           {run: deletedSetWithMaps, configure: limited},
-		"without the setting, everything is deleted":              {run: unlimited},
+		"another class": {run: classOfSuspended, configure: limited},
+		"the deletion of a set with many Namespaces":    {run: deletedSetWithNamespaces, configure: limited},
+		"the deletion of a set with many other objects": {run: deletedSetWithMaps, configure: limited},
+		"without the setting, everything is deleted":    {run: unlimited},
 	})
 }
 

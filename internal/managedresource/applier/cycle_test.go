@@ -30,10 +30,11 @@ func (r *ring) set(number int) *resourcesv1alpha1.ManagedResource {
 func (r *ring) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	r.reads++
 	number := 0
-	if _, err := fmt.Sscanf(key.Name, "set-%d", &number); err != nil {
-		return fmt.Errorf("read number: %w", err)
+	mr, isSet := object.(*resourcesv1alpha1.ManagedResource)
+	if _, err := fmt.Sscanf(key.Name, "set-%d", &number); err != nil || !isSet {
+		return fmt.Errorf("read %s: %w", key, err)
 	}
-	r.set(number).DeepCopyInto(object.(*resourcesv1alpha1.ManagedResource)) //nolint:forcetypeassert // the only kind
+	r.set(number).DeepCopyInto(mr)
 	return nil
 }
 

@@ -18,11 +18,11 @@ func TestBenchmarks(t *testing.T) {
 		jobs      int
 		err       string
 	}{
-		"both published workloads are the default":  {benchmark: workloadsBenchmark(), jobs: 2},
-		"other workloads":                           {benchmark: workloadsBenchmark(), args: []string{"-workloads", "7x11, 8x12, 9x13"}, jobs: 3},
-		"a tiny workload":                           {benchmark: workloadsBenchmark(), smoke: true, jobs: 1},
-		"identity":                                  {benchmark: identityBenchmark(), args: []string{"-rounds", "2"}, jobs: 1},
-		"latency":                                   {benchmark: latencyBenchmark(), jobs: 1},
+		"both published workloads are the default": {benchmark: workloadsBenchmark(), jobs: 2},
+		"other workloads":                          {benchmark: workloadsBenchmark(), args: []string{"-workloads", "7x11, 8x12, 9x13"}, jobs: 3},
+		"a tiny workload":                          {benchmark: workloadsBenchmark(), smoke: true, jobs: 1},
+		"identity":                                 {benchmark: identityBenchmark(), args: []string{"-rounds", "2"}, jobs: 1},
+		"latency":                                  {benchmark: latencyBenchmark(), jobs: 1},
 		"scale is three workloads and many Secrets": {benchmark: scaleBenchmark(), jobs: 4},
 		"scale without Secrets":                     {benchmark: scaleBenchmark(), args: []string{"-secrets", "0"}, jobs: 3},
 		"a tiny scale is two clusters":              {benchmark: scaleBenchmark(), smoke: true, jobs: 1},

@@ -465,7 +465,7 @@ func (u user) ask(command string) (output string, code int) {
 	return strings.ReplaceAll(out.String(), u.Namespace, "team-shops"), kubectl.ExitCode(err)
 }
 
-// checksum matches a checksum, which differs from run to run. Screens show that of an empty content.
+// checksum matches a checksum. It differs from run to run, so screens show the checksum of an empty content.
 var checksum = regexp.MustCompile("[0-9a-f]{64}")
 
 var screen = regexp.MustCompile("(?s)(<!-- begin screen: ([a-z-]+) -->\n```\n)(.*?)(```\n<!-- end screen -->)")

@@ -195,13 +195,27 @@ type Credential struct {
 	Early bool
 	// Temporary is true if only some reconciliations generate the Secret. The others delete it.
 	Temporary bool
+	// Restored says how a restored Garden gets the Secret. Every row says it.
+	Restored Restored
 }
+
+// Restored says how a restored Garden gets a Secret.
+type Restored string
+
+const (
+	// FromBackup means that backups of a Garden have the Secret, because nothing else has its content: a key, a certificate authority, a
+	// password, or a credential of a former generation.
+	FromBackup Restored = "from the backup"
+	// GeneratedAgain means that backups do not have the Secret. The operator, or the program that generates it, generates it again, and its
+	// users accept the new one: a certificate of an authority in the backup, or a token that a key in the backup signs.
+	GeneratedAgain Restored = "generated again"
+)
 
 // WebhookCertificate returns the row of a certificate that a server of webhooks issues itself, with its own authority.
 func WebhookCertificate(secret, purpose string) Credential {
 	return Credential{
 		Name: secret, Secret: secret, Purpose: purpose, Users: secret + ", API servers", Lifetime: "90 days, its authority 365 days",
-		Renewal: "by its server", Test: "TestCertificatesAreRenewedWhileConfigurationsCannotBeReached",
+		Renewal: "by its server", Test: "TestCertificatesAreRenewedWhileConfigurationsCannotBeReached", Restored: GeneratedAgain,
 	}
 }
 
@@ -210,6 +224,7 @@ func Token(secret, user, lifetime string) Credential {
 	return Credential{
 		Name: secret, Secret: secret, Purpose: "authenticates in the virtual cluster", Users: user, Lifetime: lifetime,
 		Renewal: "by token-controllers; all with a new `service-account-key`", Test: "TestNewKeyForTokensIsPreparedWhenAllTokensAreRenewed",
+		Restored: GeneratedAgain,
 	}
 }
 

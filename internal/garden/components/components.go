@@ -137,7 +137,9 @@ func missing(name string, passwords ...string) component.Component {
 		Sets: []component.Set{{Name: name}},
 	}
 	for _, each := range passwords {
-		row.Credentials = append(row.Credentials, component.Credential{Name: each, Rotation: rotation.Observability})
+		row.Credentials = append(row.Credentials, component.Credential{
+			Name: each, Rotation: rotation.Observability, Restored: component.FromBackup,
+		})
 	}
 	return row
 }

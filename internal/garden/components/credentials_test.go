@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -27,6 +28,20 @@ func TestCredentialsHaveTheNamesOfTheirSecrets(t *testing.T) {
 			g.Expect(times).To(Equal(1), name)
 		}
 	})
+}
+
+// A row that does not say how its Secret comes back could be forgotten by backups.
+func TestEveryCredentialSaysHowItIsRestored(t *testing.T) {
+	g, either := NewWithT(t), BeElementOf(component.FromBackup, component.GeneratedAgain)
+	for _, each := range components.Registry() {
+		g.Expect(each.Restored).To(either, each.Name)
+	}
+	for _, each := range components.Credentials() {
+		g.Expect(each.Restored).To(either, each.Name)
+		if each.Irreplaceable {
+			g.Expect(each.Restored).To(Equal(component.FromBackup), each.Name)
+		}
+	}
 }
 
 // A credential that is missing in one of these lists is generated late, stays, or is replaced although it was lost.

@@ -39,19 +39,20 @@ func Registry() []Owned {
 		Owned{component.Credential{
 			Name: "gardenlet-kubeconfig-bootstrap", Secret: "gardenlet-kubeconfig-bootstrap", Purpose: "lets a gardenlet request its certificate",
 			Users: "gardenlet", Lifetime: "24 hours", Renewal: "with each deployment of a Gardenlet whose Seed does not exist",
-			Test: "TestATokenThatExpiredIsReplaced",
+			Test: "TestATokenThatExpiredIsReplaced", Restored: component.GeneratedAgain,
 		}, "Gardenlets"},
 		Owned{component.Credential{
 			Name: "gardenlet-kubeconfig*", Secret: "gardenlet-kubeconfig*", Users: "gardenlet",
 			Purpose:  "authenticates a gardenlet in the virtual cluster; in Secrets that its Gardenlet names, also as a bootstrap kubeconfig",
 			Lifetime: "as the virtual cluster signs it; a bootstrap token 24 hours",
 			Renewal:  "by gardenlet; when it has expired, with a deployment of its Gardenlet", Test: "TestATokenThatExpiredIsReplaced",
+			Restored: component.GeneratedAgain,
 		}, "Gardenlets"},
 		Owned{component.Credential{
 			Name: "bootstrap-token-*", Secret: "bootstrap-token-*",
 			Purpose: "the token of a bootstrap kubeconfig, in namespace `kube-system` of the virtual cluster; the operator writes it for Gardenlets",
 			Users:   "gardenlet", Lifetime: "24 hours", Renewal: "with each deployment of a Gardenlet whose Seed does not exist",
-			Test: "TestATokenThatExpiredIsReplaced",
+			Test: "TestATokenThatExpiredIsReplaced", Restored: component.GeneratedAgain,
 		}, "Gardenlets"},
 		Owned{component.WebhookCertificate("espalier-garden-operator", "serves webhooks for Gardens and Extensions"), operatorItself},
 	)
@@ -62,11 +63,12 @@ func authorities() []component.Credential {
 	all := make([]component.Credential, 0, len(rotation.Authorities))
 	for _, authority := range rotation.Authorities {
 		credential := component.Credential{
-			Name: authority.Name, Purpose: authority.Purpose, Users: authority.Users,
+			Name: authority.Name, Purpose: authority.Purpose, Users: authority.Users, Restored: component.GeneratedAgain,
 			Request: func(v values.Values) secrets.Request { return authority.Request(v.Phases) },
 		}
 		if !authority.RenewsItself {
 			credential.Rotation, credential.Irreplaceable = rotation.CertificateAuthorities, true
+			credential.Restored = component.FromBackup
 		}
 		all = append(all, credential)
 	}

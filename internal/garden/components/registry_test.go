@@ -35,7 +35,7 @@ func registry(t *testing.T) string {
 	t.Helper()
 	g, tests := NewWithT(t), testNames(t)
 	var out strings.Builder
-	out.WriteString("| credential | owner | purpose | used by | valid for | renewed | shown by |\n|---|---|---|---|---|---|---|\n")
+	out.WriteString("| credential | owner | purpose | used by | valid for | renewed | restored | shown by |\n|---|---|---|---|---|---|---|---|\n")
 	for _, each := range components.Registry() {
 		complete(&each.Credential)
 		g.Expect([]string{each.Purpose, each.Users, each.Lifetime, each.Renewal}).NotTo(ContainElement(""), each.Name)
@@ -43,8 +43,8 @@ func registry(t *testing.T) string {
 			g.Expect(tests).To(HaveKey(each.Test), each.Name)
 			each.Test = "`" + each.Test + "`"
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
-			each.Name, each.Owner, each.Purpose, each.Users, each.Lifetime, each.Renewal, each.Test)
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n",
+			each.Name, each.Owner, each.Purpose, each.Users, each.Lifetime, each.Renewal, each.Restored, each.Test)
 	}
 	return out.String()
 }

@@ -37,7 +37,7 @@ var (
 		Credentials: []component.Credential{{
 			Name: gardenaccess.GenericKubeconfig, Purpose: "names the API server of the virtual cluster and its authority, without a token",
 			Users: "programs with an access Secret", Lifetime: "as `ca`", Renewal: "with its authority",
-			Test: "TestRotationOfAuthoritiesKeepsTheOldOnesUntilItCompletes",
+			Test: "TestRotationOfAuthoritiesKeepsTheOldOnesUntilItCompletes", Restored: component.GeneratedAgain,
 		}},
 	}
 
@@ -126,7 +126,7 @@ func probe(name string, of rotation.Credential) component.Credential {
 	return component.Credential{
 		Name: name, Rotation: of, Temporary: true, Purpose: "shows that servers refuse the former generation; it has no rights",
 		Users: "garden-operator", Lifetime: component.CertificateLifetime + ", and at most until the rotation completes",
-		Renewal: "each rotation has its own", Test: "TestPhasesEndWhenEachReplicaHasShownItsCredentials",
+		Renewal: "each rotation has its own", Test: "TestPhasesEndWhenEachReplicaHasShownItsCredentials", Restored: component.FromBackup,
 	}
 }
 

@@ -25,6 +25,7 @@ var Component = component.Component{
 		{
 			Name: clientCertificate, Request: ClientCertificate,
 			Purpose: "authenticates clients of etcds", Users: "kube-apiserver, gardener-apiserver, etcd-druid",
+			Restored: component.GeneratedAgain,
 		},
 		generated(serverCertificate+string(Main), "serves clients of the main etcd"),
 		generated(serverCertificate+string(Events), "serves clients of the etcd for Events"),
@@ -35,5 +36,7 @@ var Component = component.Component{
 
 // generated returns the row of a certificate that a step generates.
 func generated(name, purpose string) component.Credential {
-	return component.Credential{Name: name, Purpose: purpose, Users: "etcds", Lifetime: component.CertificateLifetime}
+	return component.Credential{
+		Name: name, Purpose: purpose, Users: "etcds", Lifetime: component.CertificateLifetime, Restored: component.GeneratedAgain,
+	}
 }

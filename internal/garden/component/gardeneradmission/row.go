@@ -18,6 +18,7 @@ func row() component.Component {
 	row.Credentials = []component.Credential{{
 		Name: serverCertificate, Request: ServerCertificate, Early: true,
 		Purpose: "serves webhooks of the virtual cluster", Users: "gardener-admission-controller",
+		Restored: component.GeneratedAgain,
 	}}
 	return row
 }

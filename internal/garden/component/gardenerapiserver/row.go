@@ -30,13 +30,17 @@ func complete(row component.Component) component.Component {
 	row.Credentials = []component.Credential{
 		{
 			Name: EncryptionKeyName, Request: EncryptionKey, Rotation: rotation.ETCDEncryptionKey, Irreplaceable: true,
-			Purpose: "encrypts resources of Gardener in etcd", Users: "gardener-apiserver",
+			Purpose: "encrypts resources of Gardener in etcd", Users: "gardener-apiserver", Restored: component.FromBackup,
 		},
 		{
 			Name: WorkloadIdentityKeyName, Request: WorkloadIdentityKey, Rotation: rotation.WorkloadIdentityKey, Irreplaceable: true, Early: true,
 			Purpose: "signs and verifies tokens of workload identities", Users: "gardener-apiserver, cloud providers",
+			Restored: component.FromBackup,
 		},
-		{Name: Name, Request: ServerCertificate, Early: true, Purpose: "serves the API of Gardener", Users: "gardener-apiserver"},
+		{
+			Name: Name, Request: ServerCertificate, Early: true, Purpose: "serves the API of Gardener", Users: "gardener-apiserver",
+			Restored: component.GeneratedAgain,
+		},
 	}
 	return row
 }

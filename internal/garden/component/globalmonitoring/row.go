@@ -24,6 +24,7 @@ var Component = component.Component{
 	Credentials: []component.Credential{{
 		Name: SecretName, Request: Credentials, Rotation: rotation.Observability,
 		Purpose: "authenticates at global monitoring; Seeds get copies", Users: "Prometheus servers of Seeds",
+		Restored: component.FromBackup,
 	}},
 	Sets: []component.Set{{Name: ManagedResource, Virtual: true}}, Ready: judgement.Ready,
 }

@@ -45,7 +45,7 @@ var Component = component.Component{
 	},
 	Credentials: []component.Credential{{
 		Name: authoritySecret, Secret: authoritySecret, Purpose: "signs certificates of istiod and of gateways", Users: "istiod, gateways",
-		Lifetime: component.CertificateLifetime, Renewal: "by istiod",
+		Lifetime: component.CertificateLifetime, Renewal: "by istiod", Restored: component.GeneratedAgain,
 	}},
 	Leftovers: []component.Object{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Name: GatewayNamespace, Cluster: true},

@@ -36,19 +36,24 @@ var Component = component.Component{
 		{
 			Name: ServiceAccountKeyName, Request: ServiceAccountKey, Rotation: rotation.ServiceAccountKey, Irreplaceable: true, Early: true,
 			Purpose: "signs and verifies tokens of ServiceAccounts", Users: "kube-apiserver, kube-controller-manager",
+			Restored: component.FromBackup,
 		},
 		{
 			Name: EncryptionKeyName, Request: EncryptionKey, Rotation: rotation.ETCDEncryptionKey, Irreplaceable: true,
-			Purpose: "encrypts resources of Kubernetes in etcd", Users: "kube-apiserver",
+			Purpose: "encrypts resources of Kubernetes in etcd", Users: "kube-apiserver", Restored: component.FromBackup,
 		},
 		{
 			Name: staticTokens, Request: StaticTokens, Rotation: rotation.CertificateAuthorities,
-			Purpose: "authenticates probes, without any right", Users: "kubelets",
+			Purpose: "authenticates probes, without any right", Users: "kubelets", Restored: component.FromBackup,
 		},
-		{Name: serverCertificate, Request: ServerCertificate, Early: true, Purpose: "serves the API of Kubernetes", Users: "kube-apiserver"},
+		{
+			Name: serverCertificate, Request: ServerCertificate, Early: true, Purpose: "serves the API of Kubernetes", Users: "kube-apiserver",
+			Restored: component.GeneratedAgain,
+		},
 		{
 			Name: aggregatorCertificate, Request: AggregatorCertificate, Early: true,
 			Purpose: "authenticates requests that are passed on to gardener-apiserver", Users: "kube-apiserver",
+			Restored: component.GeneratedAgain,
 		},
 	},
 	Leftovers: []component.Object{

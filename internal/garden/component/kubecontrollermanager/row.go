@@ -26,6 +26,7 @@ var Component = component.Component{
 	KeyUsers: []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name}},
 	Credentials: []component.Credential{{
 		Name: serverCertificate, Request: ServerCertificate, Early: true, Purpose: "serves health and metrics", Users: "kube-controller-manager",
+		Restored: component.GeneratedAgain,
 	}},
 	Leftovers: []component.Object{
 		{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: Name},

@@ -68,7 +68,7 @@ var VirtualComponent = component.Component{
 		{
 			Name: BootstrapSecret, Temporary: true, Purpose: "authenticates the resource manager of the virtual cluster until it has a token",
 			Users: "gardener-resource-manager", Lifetime: "10 minutes", Renewal: "generated when a token is missing, then deleted",
-			Test: "TestCertificateForTheFirstTokenIsRenewed",
+			Test: "TestCertificateForTheFirstTokenIsRenewed", Restored: component.GeneratedAgain,
 		},
 		component.Token(AccessSecret, "gardener-resource-manager", "24 hours"),
 	},

@@ -26,7 +26,7 @@ var Component = component.Component{
 	Sets: []component.Set{{Name: ManagedResource}},
 	Credentials: []component.Credential{{
 		Name: serverSecret, Request: ServerCertificate, Temporary: true, Purpose: "serves the webhook for Pods",
-		Users: "vpa-admission-controller",
+		Users: "vpa-admission-controller", Restored: component.GeneratedAgain,
 	}},
 	Needs: component.Needs{Bundles: []string{Authority}},
 	Objects: func(v values.Values, s component.Secrets) (component.Objects, error) {

@@ -8,18 +8,24 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden"
+	"github.com/espalier-dev/espalier/internal/garden/backup"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-func main() { os.Exit(process.Main(run, garden.Renderer())) }
+func main() { os.Exit(process.Main(run, append(program().Subcommands, garden.Renderer())...)) }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	program := process.Program{
+func program() process.Program {
+	p := process.Program{
 		Name:           "garden-operator",
 		Purpose:        "Checks Gardens, which describe an installation of Gardener, and prepares the runtime cluster for them",
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-	return process.Run(ctx, args, out, program, config.Operator,
+	p.Subcommands = backup.Commands(p)
+	return p
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	return process.Run(ctx, args, out, program(), config.Operator,
 		process.Family[*config.OperatorConfiguration]{Needs: garden.Needs, Add: garden.Add})
 }

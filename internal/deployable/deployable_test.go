@@ -236,6 +236,11 @@ func TestRolesAreThoseThatAreShipped(t *testing.T) {
 			"espalier-extension-controller-target", "garden/espalier-extension-controller-target",
 			"kube-system/espalier-extension-controller-target",
 		},
+		// Administrators bind these roles to the users of the subcommands.
+		"garden-operator": {
+			"espalier-garden-operator-backup", "garden/espalier-garden-operator-backup",
+			"espalier-garden-operator-restore", "garden/espalier-garden-operator-restore",
+		},
 		// cluster-admin includes the rights of narrower roles.
 		"managedresource-controller": {
 			"espalier-managedresource-controller-target-base", "espalier-managedresource-controller-target-garbagecollector",

@@ -113,7 +113,7 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 		if strings.HasPrefix(role.GetName(), "espalier-"+binary+"-target") {
 			side = Target
 		}
-		return !slices.Contains(sides, side)
+		return !slices.Contains(sides, side) || isForUsers(role.GetName())
 	})
 	for _, role := range roles {
 		if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
@@ -124,6 +124,11 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 		return nil, err
 	}
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
+}
+
+// isForUsers reports whether a role is for the users of a subcommand, and not for the process.
+func isForUsers(role string) bool {
+	return strings.HasSuffix(role, "-backup") || strings.HasSuffix(role, "-restore")
 }
 
 // ConfigIn is like Identity for the source. The binary also gets a copy of one of its Roles in the namespace. ConfigIn returns a client

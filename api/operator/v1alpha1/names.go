@@ -46,6 +46,10 @@ const (
 	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
 	// reconciliation stops at a Secret that was lost.
 	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
+	// AnnotationRestoring is on a Garden that the subcommand restore of the operator has begun to restore, together with
+	// AnnotationPausedUntil. The subcommand sets it, and removes it when the Garden is complete. Its value is the beginning of a digest of the
+	// Garden in the file, and the value that AnnotationPausedUntil gets then. Missing: no restoration is going on.
+	AnnotationRestoring = "espalier.dev/restoring"
 )
 
 // LabelCreatedBy is a label on the objects that the operator created in the runtime cluster, with the value CreatedByOperator. When the

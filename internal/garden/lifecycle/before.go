@@ -291,7 +291,7 @@ func (r *Reconciler) readDeployed(ctx context.Context) (d deployed, err error) {
 	}
 	keys := &corev1.SecretList{}
 	err = r.Client.List(ctx, keys, client.InNamespace(namespace), client.MatchingLabels{
-		secrets.LabelManagedBy: secrets.ManagedBy, secrets.LabelManagerIdentity: secretsIdentity,
+		secrets.LabelManagedBy: secrets.ManagedBy, secrets.LabelManagerIdentity: SecretsIdentity,
 		secrets.LabelName: kubeapiserver.EncryptionKeyName,
 	})
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
-// secretsIdentity is the identity of the Secrets of a Garden.
-const secretsIdentity = "gardener-operator"
+// SecretsIdentity is the identity of the manager of the Secrets of a Garden.
+const SecretsIdentity = "gardener-operator"
 
 // secretWriters are the field managers that have written Secrets of a Garden: this operator, its earlier releases, and Gardener's operator.
 var secretWriters = []string{fieldManager, "espalier-garden-operator", "gardener-operator"}
@@ -35,7 +35,7 @@ func (r *Reconciler) secretsManager(
 	ctx context.Context, garden *operatorv1alpha1.Garden, clocks *clockFault,
 ) (*manager.Manager, error) {
 	m, err := manager.New(ctx, r.Client, r.Clock, r.source(), secrets.Options{
-		Namespace: r.Operator.Namespace, Identity: secretsIdentity, RotationTimes: components.RotatedSecrets().Times(rotationOf(garden)),
+		Namespace: r.Operator.Namespace, Identity: SecretsIdentity, RotationTimes: components.RotatedSecrets().Times(rotationOf(garden)),
 		RenewedAuthorities: rotation.RenewedAuthorities(), Writers: secretWriters, ClockProblem: clocks.problem(),
 	})
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha
 	}
 	managed := &corev1.SecretList{}
 	err = r.Client.List(ctx, managed, client.InNamespace(r.Operator.Namespace), client.MatchingLabels{
-		secrets.LabelManagedBy: secrets.ManagedBy, secrets.LabelManagerIdentity: secretsIdentity,
+		secrets.LabelManagedBy: secrets.ManagedBy, secrets.LabelManagerIdentity: SecretsIdentity,
 	})
 	if err != nil {
 		return fmt.Errorf("list managed Secrets: %w", err)

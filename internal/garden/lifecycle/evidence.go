@@ -213,7 +213,7 @@ func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, 
 		secret := &u.secrets[i]
 		owner, managed := secret.Labels[secrets.LabelManagerIdentity]
 		is, isBundle := secrets.IsNameOf(logicalName, secret.Name)
-		is = is && (!managed || owner == secretsIdentity)
+		is = is && (!managed || owner == SecretsIdentity)
 		switch {
 		case is && !isBundle:
 			e.Secrets, exist = append(e.Secrets, *secret), append(exist, secret.Name)

@@ -1,0 +1,266 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/backup"
+	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/test/binary"
+	"github.com/espalier-dev/espalier/test/local"
+)
+
+// user returns a client with exactly the rights of the roles for a subcommand.
+func (s *scene) user(command string) client.Client {
+	s.t.Helper()
+	role, namespace, admin := "espalier-garden-operator-"+command, command+"-user", binary.Servers(s.t).Target.Config
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "garden-operator"}}
+	for _, each := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "garden-operator"}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: namespace}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+		},
+	} {
+		s.Expect(s.admin.Create(s.t.Context(), each)).To(Succeed())
+	}
+	kubeconfig, err := local.ServiceAccountKubeconfig(s.t.Context(), admin, namespace, "garden-operator", time.Hour)
+	s.Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	s.Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	c := s.connect(config, nil)
+	// API servers learn of roles by watches. The last right of each role is that of its namespace.
+	s.Eventually(func() error { return c.List(s.t.Context(), &corev1.SecretList{}, client.InNamespace(s.namespace())) }, binary.Patience).
+		Should(Succeed())
+	s.Eventually(func() error { return c.List(s.t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience).Should(Succeed())
+	return c
+}
+
+// take returns a backup after its way through an encrypted file.
+func (s *scene) take(c client.Reader) *backup.Backup {
+	s.t.Helper()
+	taken, err := backup.Take(s.t.Context(), c, s.namespace(), s.clock.Now())
+	s.Expect(err).NotTo(HaveOccurred())
+	identity, err := age.GenerateX25519Identity()
+	s.Expect(err).NotTo(HaveOccurred())
+	var file bytes.Buffer
+	s.Expect(taken.Write(&file, []age.Recipient{identity.Recipient()})).To(Succeed())
+	read, err := backup.Read(&file, []age.Identity{identity})
+	s.Expect(err).NotTo(HaveOccurred())
+	return read
+}
+
+// restore restores a backup, and returns the sentences for the user.
+func (s *scene) restore(c client.Client, b *backup.Backup) (said []string) {
+	s.t.Helper()
+	r := backup.Restorer{Client: c, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	s.Expect(r.Restore(s.t.Context(), b)).To(Succeed())
+	return said
+}
+
+// irreplaceableKeys returns the data of all keys and certificate authorities that only a rotation replaces, by the names of their Secrets.
+func (s *scene) irreplaceableKeys() map[string]map[string][]byte {
+	s.t.Helper()
+	keys := map[string]map[string][]byte{}
+	for _, name := range components.RotatedSecrets().Kept() {
+		found := s.secrets(name)
+		s.Expect(found).NotTo(BeEmpty(), name)
+		for i := range found {
+			keys[found[i].Name] = found[i].Data
+		}
+	}
+	return keys
+}
+
+const (
+	startAll = "rotate-ca-start;rotate-serviceaccount-key-start;rotate-etcd-encryption-key-start;rotate-workload-identity-key-start;" +
+		"rotate-observability-credentials"
+	completeAll = "rotate-ca-complete;rotate-serviceaccount-key-complete;rotate-etcd-encryption-key-complete;" +
+		"rotate-workload-identity-key-complete"
+)
+
+// saved is a backup with the keys that the Garden had.
+type saved struct {
+	*backup.Backup
+	keys map[string]map[string][]byte
+}
+
+// saveEachPhase rotates all credentials of a Garden, and returns a backup of each phase. In phases Preparing and Completing, a Pod keeps
+// the former credentials, so that all other tasks have succeeded.
+func saveEachPhase(t *testing.T) map[operatorv1alpha1.RotationPhase]saved {
+	t.Helper()
+	s := newInstalledScene(t)
+	s.serve(s.connect(s.virtual, nil), alwaysEncrypted())
+	c, all := s.user("backup"), map[operatorv1alpha1.RotationPhase]saved{}
+	save := func(phase operatorv1alpha1.RotationPhase) {
+		t.Helper()
+		s.Expect(rotation.PhasesOf(s.get())).To(Or(BeEmpty(), HaveKeyWithValue(rotation.ETCDEncryptionKey, phase)))
+		all[phase] = saved{s.take(c), s.irreplaceableKeys()}
+	}
+	save("")
+	for _, step := range []struct {
+		operations  string
+		going, done operatorv1alpha1.RotationPhase
+	}{{startAll, "Preparing", "Prepared"}, {completeAll, "Completing", "Completed"}} {
+		_, catchUp := s.leaveBehind()
+		s.clock.SetTime(s.clock.Now().Add(time.Hour))
+		s.edit(annotated("gardener.cloud/operation", step.operations))
+		s.stuck(HavePrefix("Pod "))
+		save(step.going)
+		catchUp()
+		s.mustReconcile()
+		save(step.done)
+	}
+	s.leave()
+	return all
+}
+
+// Everything in the runtime cluster is lost. The virtual cluster stands for data of etcds that were restored.
+func TestAGardenComesBackInEachPhaseOfItsRotations(t *testing.T) {
+	backups := saveEachPhase(t)
+	virtual := &scene{WithT: NewWithT(t), t: t, virtual: binary.Servers(t).Source.Config}
+	virtual.serve(virtual.connect(virtual.virtual, nil), alwaysEncrypted())
+	for phase, next := range map[operatorv1alpha1.RotationPhase]operatorv1alpha1.RotationPhase{
+		"": "", "Preparing": "Prepared", "Prepared": "Prepared", "Completing": "Completed", "Completed": "Completed",
+	} {
+		t.Run("phase "+string(phase), func(t *testing.T) {
+			prepare(t)
+			s := newSceneIn(t, prepared.empty)
+			s.clock.SetTime(start.Add(3 * time.Hour))
+			b := backups[phase]
+			s.restore(s.user("restore"), b.Backup)
+			s.Expect(s.irreplaceableKeys()).To(BeComparableTo(b.keys))
+			before := s.get().Status.Credentials
+			s.Expect(before).NotTo(BeNil())
+
+			s.mustReconcile()
+			made := maps.Clone(s.irreplaceableKeys())
+			maps.DeleteFunc(made, func(name string, _ map[string][]byte) bool { return b.keys[name] != nil })
+			s.Expect(made).To(BeEmpty(), "no key is made anew")
+			for name, data := range s.irreplaceableKeys() {
+				s.Expect(data).To(Equal(b.keys[name]), name)
+			}
+			for _, each := range []rotation.Credential{
+				rotation.CertificateAuthorities, rotation.ServiceAccountKey, rotation.ETCDEncryptionKey, rotation.WorkloadIdentityKey,
+			} {
+				s.Expect(rotation.PhasesOf(s.get())[each]).To(Equal(next), string(each))
+			}
+			s.Expect(s.get().Status.Credentials.EncryptionAtRest).To(BeComparableTo(before.EncryptionAtRest))
+			s.Expect(s.secrets("global-observability-ingress")).To(HaveLen(1))
+		})
+	}
+}
+
+// without returns a state without a namespace and the objects in it.
+func without(state local.Stored, namespace string) local.Stored {
+	left := maps.Clone(state)
+	maps.DeleteFunc(left, func(key string, _ []byte) bool {
+		return key == "/registry/namespaces/"+namespace || strings.Contains(key, "/"+namespace+"/")
+	})
+	return left
+}
+
+func TestARestorationContinuesWhereItEnded(t *testing.T) {
+	s := newInstalledScene(t)
+	// Objects that users create, and a Garden that its user has paused.
+	for _, each := range []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "garden", Name: "wildcard", Labels: map[string]string{"gardener.cloud/role": "garden-cert"},
+		}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "garden", Name: "values", Labels: map[string]string{"gardener.cloud/role": "resource-reference"},
+		}},
+		&operatorv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "local"}},
+	} {
+		s.Expect(s.admin.Create(t.Context(), each)).To(Succeed())
+	}
+	s.edit(annotated("espalier.dev/paused-until", "2099-01-01T00:00:00Z"))
+	b := s.take(s.admin)
+	s.leave()
+	gone := without(prepared.empty, s.namespace())
+	requests := &binary.Requests{}
+	c := s.connect(binary.Servers(t).Target.Config, requests.Wrap)
+	silent := backup.Restorer{Client: c, Say: func(string, ...any) {}}
+	tried := binary.EveryCut(t, 12, func(t *testing.T, at binary.Cut) bool {
+		t.Helper()
+		s := &scene{WithT: NewWithT(t), t: t, admin: s.admin, clock: s.clock}
+		s.Expect(prepared.storage.Restore(t.Context(), gone)).To(Succeed())
+		requests.CutOff(at)
+		err := silent.Restore(t.Context(), b)
+		happened := requests.Connect()
+		s.Expect(err != nil).To(Equal(happened))
+		if happened && !s.isGone() && s.get().Annotations["espalier.dev/restoring"] != "" {
+			s.Expect(s.get().Annotations).To(HaveKeyWithValue("espalier.dev/paused-until", "true"), "no operator makes new keys meanwhile")
+		}
+		s.restore(c, b)
+
+		again := s.take(s.admin)
+		s.Expect(again.Objects[:len(again.Objects)-1]).To(BeComparableTo(b.Objects[:len(b.Objects)-1]))
+		was, err := b.Garden()
+		s.Expect(err).NotTo(HaveOccurred())
+		is := s.get()
+		s.Expect(is.Annotations).To(Equal(was.Annotations))
+		s.Expect(is.Spec).To(BeComparableTo(was.Spec))
+		was.Status.Conditions = nil
+		s.Expect(is.Status).To(BeComparableTo(was.Status))
+		requests.Reset()
+		s.Expect(s.restore(c, b)).To(Equal([]string{"Everything in the file exists already. Nothing was written."}))
+		s.Expect(requests.Writes()).To(BeEmpty())
+		return happened
+	})
+	s.Expect(tried).To(BeNumerically(">=", 4))
+}
+
+// The Garden is not in the namespace, so it survives the deletion of the namespace.
+func TestSecretsOfAGardenThatStillExistsComeBack(t *testing.T) {
+	s := newInstalledScene(t)
+	b, keys := s.take(s.admin), s.irreplaceableKeys()
+	lost := s.secrets("ca")[0]
+	s.Expect(s.admin.Delete(t.Context(), &lost)).To(Succeed())
+	s.Expect(s.restore(s.user("restore"), b)).To(Equal([]string{
+		"Paused Garden garden.", "Created Secret garden/" + lost.Name + ".", "Garden garden is complete. The operator reconciles it.",
+	}))
+	s.Expect(s.irreplaceableKeys()).To(BeComparableTo(keys))
+	s.mustReconcile()
+	s.Expect(s.irreplaceableKeys()).To(BeComparableTo(keys))
+
+	// Another key took its place meanwhile, and another Secret is missing: nothing is written.
+	other := s.secrets("ca-client")[0]
+	s.Expect(s.admin.Delete(t.Context(), &other)).To(Succeed())
+	live := s.secrets("ca")[0]
+	s.Expect(s.admin.Delete(t.Context(), &live)).To(Succeed())
+	live.ResourceVersion, live.UID, live.Data = "", types.UID(""), map[string][]byte{"ca.crt": []byte("TopSecretMarker")}
+	s.Expect(s.admin.Create(t.Context(), &live)).To(Succeed())
+	r := &backup.Restorer{Client: s.admin, Say: func(string, ...any) { t.Error("it says that something was written") }}
+	err := r.Restore(t.Context(), b)
+	s.Expect(err).To(MatchError(And(
+		HavePrefix("nothing was written, because the cluster does not fit the file:\n- Secret garden/"+live.Name+
+			" exists with other content (data): "),
+		Not(ContainSubstring("TopSecretMarker")),
+	)))
+	s.Expect(s.secrets("ca-client")).To(BeEmpty())
+	_, err = backup.Take(t.Context(), s.admin, s.namespace(), s.clock.Now())
+	s.Expect(err).To(MatchError("a Garden cannot be restored without keys and authorities that namespace garden does not have: ca-client; " +
+		"wait until a reconciliation of the Garden has succeeded, or restore their Secrets"))
+}

@@ -144,7 +144,8 @@ func report(out io.Writer, file, sum string, b *Backup, recipients int) error {
 			going = append(going, credential+" ("+phase+")")
 		}
 	}
-	if slices.Sort(going); len(going) > 0 {
+	slices.Sort(going)
+	if len(going) > 0 {
 		fmt.Fprintf(&text, "Make another backup when the reconciliation has ended, because of rotations: %s.\n", strings.Join(going, ", "))
 	}
 	_, err := io.WriteString(out, text.String())
@@ -246,9 +247,9 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 	}
 	if file == "" {
 		setup := &process.Setup{Program: program, Log: logr.Discard()}
-		connections, err := setup.DialAsUser(scheme)
-		if err != nil {
-			return nil, err
+		connections, failure := setup.DialAsUser(scheme)
+		if failure != nil {
+			return nil, failure
 		}
 		return connections.Source.Client, nil
 	}
@@ -265,7 +266,7 @@ func connect(ctx context.Context, program process.Program, file string) (client.
 
 // save writes a new file that only its owner may read, and returns its digest. A file with the name appears when it is complete.
 func save(name string, write func(io.Writer) error) (sum string, err error) {
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+	if _, failure := os.Lstat(name); !errors.Is(failure, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s exists already, or cannot be written: name a new file", name)
 	}
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.incomplete") // with mode 0600

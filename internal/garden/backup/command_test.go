@@ -32,35 +32,38 @@ func TestMistakesInTheCommandLine(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		"no file": {"backup", []string{"-r", "a"}, "parse command line: name the file to write with --file" + see},
+		"no file": {
+			command: "backup", args: []string{"-r", "a"},
+			want: "parse command line: name the file to write with --file" + see,
+		},
 		"no recipient": {
-			"backup", []string{"-f", "a"},
-			"parse command line: name at least one recipient with --recipient or --recipients-file; age-keygen makes one" + see,
+			command: "backup", args: []string{"-f", "a"},
+			want: "parse command line: name at least one recipient with --recipient or --recipients-file; age-keygen makes one" + see,
 		},
 		"wrong recipient": {
-			"backup", []string{"-f", "a", "-r", identity.Recipient().String(), "-r", identity.String()},
-			"--recipient number 2 is no recipient of age, which begins with age1",
+			command: "backup", args: []string{"-f", "a", "-r", identity.Recipient().String(), "-r", identity.String()},
+			want: "--recipient number 2 is no recipient of age, which begins with age1",
 		},
 		"wrong recipients": {
-			"backup", []string{"-f", "a", "-R", private},
-			"read recipients in " + private + ": error at line 1: unknown recipient type",
+			command: "backup", args: []string{"-f", "a", "-R", private},
+			want: "read recipients in " + private + ": error at line 1: unknown recipient type",
 		},
 		"no identity": {
-			"restore", []string{"-f", "a"},
-			"parse command line: name the file to restore with --file, and a file with an identity that can decrypt it with --identity; see " +
+			command: "restore", args: []string{"-f", "a"},
+			want: "parse command line: name the file to restore with --file, and a file with an identity that can decrypt it with --identity; see " +
 				"garden-operator restore --help",
 		},
 		"wrong identity": {
-			"restore", []string{"-f", backup, "-i", public},
-			"read identities in " + public + ": error at line 1: unknown identity type",
+			command: "restore", args: []string{"-f", backup, "-i", public},
+			want: "read identities in " + public + ": error at line 1: unknown identity type",
 		},
 		"missing file": {
-			"restore", []string{"-f", filepath.Join(dir, "none"), "-i", private},
-			"open backup: open " + filepath.Join(dir, "none") + ": no such file or directory",
+			command: "restore", args: []string{"-f", filepath.Join(dir, "none"), "-i", private},
+			want: "open backup: open " + filepath.Join(dir, "none") + ": no such file or directory",
 		},
 		"other people": {
-			"restore", []string{"-f", backup, "-i", other},
-			"read " + backup + ": it is encrypted to other recipients: none of the identities can decrypt it",
+			command: "restore", args: []string{"-f", backup, "-i", other},
+			want: "read " + backup + ": it is encrypted to other recipients: none of the identities can decrypt it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"archive/tar"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -158,13 +159,13 @@ func (a *archiveReader) backup() (*Backup, error) {
 		return nil, err
 	}
 	for _, each := range b.Manifest.Objects {
-		content, err := a.next(each.File)
-		if err != nil {
-			return nil, err
+		content, failure := a.next(each.File)
+		if failure != nil {
+			return nil, failure
 		}
-		o, err := each.parse(content, b.Manifest.Garden)
-		if err != nil {
-			return nil, err
+		o, failure := each.parse(content, b.Manifest.Garden)
+		if failure != nil {
+			return nil, failure
 		}
 		b.Objects = append(b.Objects, o)
 	}
@@ -172,7 +173,7 @@ func (a *archiveReader) backup() (*Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	if string(sum) != string(checksum(head)) {
+	if !bytes.Equal(sum, checksum(head)) {
 		return nil, fmt.Errorf("the checksum of its part %s is wrong", manifestFile)
 	}
 	return b, checkOrder(b.Objects)

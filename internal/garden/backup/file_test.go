@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,7 @@ const marker = "TopSecretMarker"
 // object returns an object with a name, and further fields.
 func object(apiVersion, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	for key, value := range fields {
-		o.Object[key] = value
-	}
+	maps.Copy(o.Object, fields)
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
 	o.SetNamespace(namespace)

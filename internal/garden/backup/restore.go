@@ -140,16 +140,8 @@ func (r *Restorer) write(ctx context.Context, b *Backup, wanted *unstructured.Un
 			return err
 		}
 	}
-	if c.namespace == nil {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.Manifest.Garden.Namespace}}
-		if err := r.create(ctx, namespace, "Namespace "+namespace.Name); err != nil {
-			return err
-		}
-	}
-	for _, each := range missing {
-		if err := r.create(ctx, each.DeepCopy(), describe(each)); err != nil {
-			return err
-		}
+	if err := r.createAll(ctx, b.Manifest.Garden.Namespace, c, missing); err != nil {
+		return err
 	}
 	if live == nil {
 		live = wanted.DeepCopy()
@@ -165,6 +157,22 @@ func (r *Restorer) write(ctx context.Context, b *Backup, wanted *unstructured.Un
 		}
 	}
 	return r.end(ctx, live)
+}
+
+// createAll creates the missing objects, and their namespace if it does not exist.
+func (r *Restorer) createAll(ctx context.Context, namespace string, c cluster, missing []*unstructured.Unstructured) error {
+	if c.namespace == nil {
+		o := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		if err := r.create(ctx, o, "Namespace "+namespace); err != nil {
+			return err
+		}
+	}
+	for _, each := range missing {
+		if err := r.create(ctx, each.DeepCopy(), describe(each)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Restorer) create(ctx context.Context, o client.Object, what string) error {

@@ -109,16 +109,17 @@ func take(ctx context.Context, c client.Reader, live *unstructured.Unstructured,
 	objects := []*unstructured.Unstructured{stripped(live)}
 	extensions := make([]operatorv1alpha1.Extension, 0, len(installed))
 	for i := range installed {
-		each, err := convert[operatorv1alpha1.Extension](&installed[i])
-		if err != nil {
-			return nil, err
+		each, failure := convert[operatorv1alpha1.Extension](&installed[i])
+		if failure != nil {
+			return nil, failure
 		}
 		if each.DeletionTimestamp == nil {
 			extensions, objects = append(extensions, *each), append(objects, stripped(&installed[i]))
 		}
 	}
 	etcds := &druidcorev1alpha1.EtcdList{}
-	if err := c.List(ctx, etcds, client.InNamespace(namespace)); err != nil && !rollout.IsGone(err) { // the definition may be missing
+	err = c.List(ctx, etcds, client.InNamespace(namespace))
+	if err != nil && !rollout.IsGone(err) { // the definition may be missing
 		return nil, fmt.Errorf("list Etcds: %w", err)
 	}
 	references := etcdsOf(etcds.Items)

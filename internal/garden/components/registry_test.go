@@ -35,7 +35,8 @@ func registry(t *testing.T) string {
 	t.Helper()
 	g, tests := NewWithT(t), testNames(t)
 	var out strings.Builder
-	out.WriteString("| credential | owner | purpose | used by | valid for | renewed | restored | shown by |\n|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| credential | owner | purpose | used by | valid for | renewed | restored | shown by |\n")
+	out.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for _, each := range components.Registry() {
 		complete(&each.Credential)
 		g.Expect([]string{each.Purpose, each.Users, each.Lifetime, each.Renewal}).NotTo(ContainElement(""), each.Name)

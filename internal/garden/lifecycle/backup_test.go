@@ -50,7 +50,7 @@ func (s *scene) user(command string) client.Client {
 	s.Expect(err).NotTo(HaveOccurred())
 	config.QPS = -1
 	c := s.connect(config, nil)
-	// API servers learn of roles by watches. The last right of each role is that of its namespace.
+	// API servers learn of roles by watches.
 	s.Eventually(func() error { return c.List(s.t.Context(), &corev1.SecretList{}, client.InNamespace(s.namespace())) }, binary.Patience).
 		Should(Succeed())
 	s.Eventually(func() error { return c.List(s.t.Context(), &operatorv1alpha1.GardenList{}) }, binary.Patience).Should(Succeed())
@@ -139,8 +139,6 @@ func saveEachPhase(t *testing.T) map[operatorv1alpha1.RotationPhase]saved {
 // Everything in the runtime cluster is lost. The virtual cluster stands for data of etcds that were restored.
 func TestAGardenComesBackInEachPhaseOfItsRotations(t *testing.T) {
 	backups := saveEachPhase(t)
-	virtual := &scene{WithT: NewWithT(t), t: t, virtual: binary.Servers(t).Source.Config}
-	virtual.serve(virtual.connect(virtual.virtual, nil), alwaysEncrypted())
 	for phase, next := range map[operatorv1alpha1.RotationPhase]operatorv1alpha1.RotationPhase{
 		"": "", "Preparing": "Prepared", "Prepared": "Prepared", "Completing": "Completed", "Completed": "Completed",
 	} {
@@ -154,7 +152,9 @@ func TestAGardenComesBackInEachPhaseOfItsRotations(t *testing.T) {
 			before := s.get().Status.Credentials
 			s.Expect(before).NotTo(BeNil())
 
-			s.mustReconcile()
+			for again := true; again; { // a rotation of the encryption key may complete by itself
+				again = s.mustReconcile().RequeueAfter == time.Millisecond
+			}
 			made := maps.Clone(s.irreplaceableKeys())
 			maps.DeleteFunc(made, func(name string, _ map[string][]byte) bool { return b.keys[name] != nil })
 			s.Expect(made).To(BeEmpty(), "no key is made anew")
@@ -204,7 +204,7 @@ func TestARestorationContinuesWhereItEnded(t *testing.T) {
 	silent := backup.Restorer{Client: c, Say: func(string, ...any) {}}
 	tried := binary.EveryCut(t, 12, func(t *testing.T, at binary.Cut) bool {
 		t.Helper()
-		s := &scene{WithT: NewWithT(t), t: t, admin: s.admin, clock: s.clock}
+		s.WithT, s.t = NewWithT(t), t
 		s.Expect(prepared.storage.Restore(t.Context(), gone)).To(Succeed())
 		requests.CutOff(at)
 		err := silent.Restore(t.Context(), b)
@@ -229,17 +229,20 @@ func TestARestorationContinuesWhereItEnded(t *testing.T) {
 		s.Expect(requests.Writes()).To(BeEmpty())
 		return happened
 	})
-	s.Expect(tried).To(BeNumerically(">=", 4))
+	NewWithT(t).Expect(tried).To(BeNumerically(">=", 4))
 }
 
 // The Garden is not in the namespace, so it survives the deletion of the namespace.
 func TestSecretsOfAGardenThatStillExistsComeBack(t *testing.T) {
 	s := newInstalledScene(t)
+	s.Expect(s.admin.Create(t.Context(), &operatorv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "local"}})).To(Succeed())
 	b, keys := s.take(s.admin), s.irreplaceableKeys()
 	lost := s.secrets("ca")[0]
 	s.Expect(s.admin.Delete(t.Context(), &lost)).To(Succeed())
+	s.Expect(s.admin.Delete(t.Context(), &operatorv1alpha1.Extension{ObjectMeta: metav1.ObjectMeta{Name: "local"}})).To(Succeed())
 	s.Expect(s.restore(s.user("restore"), b)).To(Equal([]string{
-		"Paused Garden garden.", "Created Secret garden/" + lost.Name + ".", "Garden garden is complete. The operator reconciles it.",
+		"Paused Garden garden.", "Created Secret garden/" + lost.Name + ".", "Created Extension local.",
+		"Garden garden is complete. The operator reconciles it.",
 	}))
 	s.Expect(s.irreplaceableKeys()).To(BeComparableTo(keys))
 	s.mustReconcile()

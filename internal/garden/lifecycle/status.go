@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
 // Descriptions of operations.
@@ -127,7 +129,19 @@ func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotat
 			return err
 		}
 	}
+	facts.NoAccess = r.lacksAccess(ctx, s.garden)
 	return ctx.Err() // the process ends, and the next one asks again
+}
+
+// lacksAccess reports whether the operator has no token for the virtual cluster although it needs one to end a rotation of the encryption
+// key. It gets one in a reconciliation, after kube-apiserver is deployed.
+func (r *Reconciler) lacksAccess(ctx context.Context, garden *operatorv1alpha1.Garden) bool {
+	phase := rotation.PhasesOf(garden)[rotation.ETCDEncryptionKey]
+	if phase != operatorv1alpha1.RotationPrepared && phase != operatorv1alpha1.RotationCompleting {
+		return false
+	}
+	_, err := r.Connection.Clients(ctx)
+	return errors.Is(err, virtual.ErrNoToken) || apierrors.IsNotFound(err)
 }
 
 // removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the

@@ -34,6 +34,9 @@ type Facts struct {
 	StartProblem, SeedProblem string
 	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
 	ClientProblem string
+	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot write
+	// objects again.
+	NoAccess bool
 	// ClockProblem is a sentence that says why no rotation may begin or advance now: its times would be wrong. Empty: rotations may.
 	ClockProblem string
 	// Now is the time at which the rotation begins or advances.
@@ -164,8 +167,9 @@ func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1
 	return ""
 }
 
-// beginEncryption changes the state of the encryption key, whose rotation may complete by itself, and starts when the provider changes. It
-// returns why an operation has no effect.
+// beginEncryption changes the state of the encryption key, whose rotation may complete by itself, and starts when the provider changes. A
+// rotation that completes is Prepared again, and completes by itself later, if Facts have NoAccess. It returns why an operation has no
+// effect.
 func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refusal string) {
 	r := rowOf(ETCDEncryptionKey)
 	rotation := ptr.Deref(next.ETCDEncryptionKey, operatorv1alpha1.ETCDEncryptionKeyRotation{})
@@ -176,8 +180,13 @@ func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refus
 		rotation.AutoCompleteAfterPrepared = &completesItself
 	}
 	switch rotation.Phase {
+	case operatorv1alpha1.RotationCompleting:
+		if f.NoAccess { // the API servers need both keys until the operator has seen that nothing needs the old one
+			rotation.Phase, rotation.LastCompletionTriggeredTime = operatorv1alpha1.RotationPrepared, nil
+			rotation.AutoCompleteAfterPrepared = ptr.To(true)
+		}
 	case operatorv1alpha1.RotationPrepared:
-		if ptr.Deref(rotation.AutoCompleteAfterPrepared, false) || f.SingleStepEncryption {
+		if !f.NoAccess && (ptr.Deref(rotation.AutoCompleteAfterPrepared, false) || f.SingleStepEncryption) {
 			r.advance(&rotation.Rotation, Complete, f.Now)
 		}
 	case "", operatorv1alpha1.RotationCompleted:

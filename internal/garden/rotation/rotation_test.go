@@ -249,6 +249,15 @@ func TestOperationsBeginRotations(t *testing.T) {
 			current: &state{ETCDEncryptionKey: &key{Rotation: *prepared()}}, facts: rotation.Facts{SingleStepEncryption: true},
 			want: &state{ETCDEncryptionKey: &key{Rotation: *completing()}},
 		},
+		"an encryption key that completes without access to the virtual cluster": {
+			current: &state{ETCDEncryptionKey: &key{Rotation: *completing()}}, facts: rotation.Facts{NoAccess: true},
+			want: &state{ETCDEncryptionKey: &key{Rotation: *prepared(), AutoCompleteAfterPrepared: ptr.To(true)}},
+		},
+		"an encryption key that waits for access to the virtual cluster": {
+			current: &state{ETCDEncryptionKey: &key{Rotation: *prepared(), AutoCompleteAfterPrepared: ptr.To(true)}},
+			facts:   rotation.Facts{NoAccess: true, SingleStepEncryption: true},
+			want:    &state{ETCDEncryptionKey: &key{Rotation: *prepared(), AutoCompleteAfterPrepared: ptr.To(true)}},
+		},
 		"a change of the encryption provider": {
 			facts: rotation.Facts{WantedProvider: "secretbox", CurrentProvider: "aescbc"},
 			want:  &state{ETCDEncryptionKey: &key{Rotation: *started(), AutoCompleteAfterPrepared: ptr.To(true)}},

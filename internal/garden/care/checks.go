@@ -86,10 +86,11 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 	}
 }
 
-// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, or
-// that this release does not deploy. No configuration adds the latter, so that they do not make the condition False.
+// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, the
+// components that need them, and the components that this release does not deploy. No configuration adds the latter, so that they do not
+// make the condition False.
 func observabilityRunning(f facts) verdict {
-	var skipped, absent, stay []string
+	var skipped, follow, absent, stay []string
 	var runs bool
 	for _, row := range components.All() {
 		exists := slices.ContainsFunc(row.Sets, func(set component.Set) bool { return f.exists(f.key(set)) })
@@ -100,8 +101,12 @@ func observabilityRunning(f facts) verdict {
 		case unwanted && exists && len(row.Users) > 0:
 			runs, skipped = true, append(skipped, row.Name)
 			stay = append(stay, fmt.Sprintf(" %s stays while %s %s exists.", row.Name, row.Users[0].Kind, row.Users[0].Name))
-		case unwanted:
+		case f.skips(row.Name):
 			skipped = append(skipped, row.Name)
+		case slices.ContainsFunc(row.Requires, f.skips):
+			follow = append(follow, row.Name)
+		case unwanted:
+			continue
 		case row.Deploy.Name == "" && !exists:
 			absent = append(absent, row.Name)
 		default:
@@ -109,21 +114,28 @@ func observabilityRunning(f facts) verdict {
 		}
 	}
 	slices.Sort(skipped)
+	slices.Sort(follow)
 	v := verdict{healthy: true, reason: reasonObservabilityRunning, message: "All observability components are healthy."}
 	switch {
 	case !runs:
 		v.reason, v.message = reasonObservabilitySkipped, "No observability components are deployed."
-	case len(skipped)+len(absent) > 0:
+	case len(skipped)+len(follow)+len(absent) > 0:
 		v.message = "All other observability components are healthy."
 	}
 	if len(skipped) > 0 {
 		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "." + strings.Join(stay, "")
+	}
+	if len(follow) > 0 {
+		v.message += " Components that need a skipped one are not deployed either: " + strings.Join(follow, ", ") + "."
 	}
 	if len(absent) > 0 {
 		v.message += " This release of the operator does not deploy: " + strings.Join(absent, ", ") + "."
 	}
 	return v
 }
+
+// skips reports whether the configuration of the operator skips a component.
+func (f facts) skips(name string) bool { return slices.Contains(f.values.SkipComponents, name) }
 
 // firstFailure returns the first verdict that is not healthy, or success.
 func firstFailure(success verdict, verdicts ...verdict) verdict {

@@ -43,6 +43,9 @@ type Component struct {
 	Unless func(values.Values) string
 	// Skippable is true if the configuration of the operator may skip the component: see values.Operator.
 	Skippable bool
+	// Requires are the names of all skippable rows that the component needs. If the configuration skips one of them, it skips the component,
+	// too.
+	Requires []string
 	// Users are objects of other clients that need the component. If the component is skipped, it stays while one of them exists.
 	Users []Object
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
@@ -79,6 +82,11 @@ type Component struct {
 func (c Component) Unwanted(v values.Values) string {
 	if slices.Contains(v.SkipComponents, c.Name) {
 		return "The configuration of the operator skips " + c.Name + "."
+	}
+	for _, each := range c.Requires {
+		if slices.Contains(v.SkipComponents, each) {
+			return "The configuration of the operator skips " + each + ", which " + c.Name + " needs."
+		}
 	}
 	if c.Unless == nil {
 		return ""

@@ -55,6 +55,24 @@ func TestObservabilityComponentsMayBeSkipped(t *testing.T) {
 	v := values.Values{Operator: values.Operator{SkipComponents: []string{"pear"}}}
 	g.Expect(component.Component{Name: "pear"}.Unwanted(v)).To(Equal("The configuration of the operator skips pear."))
 	g.Expect(component.Component{Name: "apple"}.Unwanted(v)).To(BeEmpty())
+	g.Expect(component.Component{Name: "apple", Requires: []string{"plum", "pear"}}.Unwanted(v)).
+		To(Equal("The configuration of the operator skips pear, which apple needs."))
+}
+
+// A component names also the components that those need which it needs itself.
+func TestRequiredComponentsMayBeSkippedAndAreComplete(t *testing.T) {
+	g, rows := NewWithT(t), map[string]component.Component{}
+	for _, row := range components.All() {
+		rows[row.Name] = row
+	}
+	for _, row := range rows {
+		for _, each := range row.Requires {
+			g.Expect(rows[each].Skippable).To(BeTrue(), "%s requires %s", row.Name, each)
+			for _, other := range rows[each].Requires {
+				g.Expect(row.Requires).To(ContainElement(other), row.Name)
+			}
+		}
+	}
 }
 
 func TestOnlySkippableComponentsMayBeSkipped(t *testing.T) {

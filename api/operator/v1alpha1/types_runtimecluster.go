@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -16,12 +17,23 @@ type RuntimeCluster struct {
 	// Settings change how components are deployed.
 	// +optional
 	Settings *Settings `json:"settings,omitempty"`
+	// Volume are settings for the volumes of components in the runtime cluster.
+	// +optional
+	Volume *Volume `json:"volume,omitempty"`
 	// CertManagement existed only in Gardener 1.99 to 1.107. It is accepted for manifests of that time and has no effect.
 	//
 	// Deprecated: remove it.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	CertManagement *runtime.RawExtension `json:"certManagement,omitempty"`
+}
+
+// Volume are settings for the volumes of components in the runtime cluster.
+type Volume struct {
+	// MinimumSize is the least size of the volumes of observability components, for an infrastructure that has no smaller ones. Etcds have
+	// settings of their own. An existing volume keeps its size. Default: each component has its own size.
+	// +optional
+	MinimumSize *resource.Quantity `json:"minimumSize,omitempty"`
 }
 
 // Ingress says how the runtime cluster publishes its endpoints. One of domain and domains must be set; the webhook and the operator check

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -89,6 +90,8 @@ type Values struct {
 	WildcardCertificate string
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
+	// MinimumVolumeSize is the least size of the volumes of observability components. Nil: each component has its own size.
+	MinimumVolumeSize *resource.Quantity
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
 	TopologyAwareRouting bool
 	// Autoscaling are settings for the vertical pod autoscaler.
@@ -193,7 +196,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	v := Values{
 		Operator: operator, Kubernetes: kubernetes, Zones: runtime.Provider.Zones, VerticalPodAutoscaler: verticalPodAutoscaler(garden),
 		GardenUID: garden.UID, GardenCreated: garden.CreationTimestamp.Time, Region: ptr.Deref(runtime.Provider.Region, ""),
-		Extensions: spec.Extensions,
+		Extensions: spec.Extensions, MinimumVolumeSize: ptr.Deref(runtime.Volume, operatorv1alpha1.Volume{}).MinimumSize,
 	}
 	for _, domain := range cluster.DNS.Domains {
 		v.Domains = append(v.Domains, domain.Name)

@@ -10,9 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Files are the CRDs of Espalier's own kinds, as crds/<group>_<plural>.yaml, and the roles of each binary, as <binary>/rbac/role.yaml.
+// Files are the CRDs of Espalier's own kinds, as crds/<group>_<plural>.yaml, the roles of each binary, as <binary>/rbac/role.yaml, and the
+// alerts, as observability/<name>.prometheusrule.yaml.
 //
-//go:embed crds/*.yaml */rbac/role.yaml
+//go:embed crds/*.yaml */rbac/role.yaml observability/*.prometheusrule.yaml
 var Files embed.FS
 
 // Roles returns the roles of a binary, which are generated from markers in its code. A ClusterRole is a Role without a namespace, because

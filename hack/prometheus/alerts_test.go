@@ -30,7 +30,8 @@ const managedResources = "managedresource-controller"
 var gardeners = regexp.MustCompile("^(ApiServer|GardenerApiServer|Dashboard|DiscoveryServer|GardenerControllerManager|GardenerMetricsExporter|" +
 	"GardenKubeStateMetrics|VictoriaLogs|EtcdMain|EtcdEvents)Down$|^(MissingGardenMetrics|GardenConditionStatusNotTrue|" +
 	"GardenLastOperationInErrorState|GardenLastOperationStuckProcessing|ProjectStuckInDeletion|PodFrequentlyRestarting|TooManyAuditlogFailures|" +
-	"Etcd(Main|Events)NoLeader|EtcdDbSizeLimit(Approaching|Crossed)|Etcd(Delta|Full)BackupFailed|EtcdRestorationFailed)$")
+	"Etcd(Main|Events)NoLeader|EtcdDbSizeLimit(Approaching|Crossed)|Etcd(Delta|Full)BackupFailed|EtcdRestorationFailed|" +
+	"VerticalPodAutoscalerCappedRecommendation|SeedFederationFailure|SeedConditionFailing|ApproachingSeedCapacity|ShootOutageOverall)$")
 
 var update = flag.Bool("update", false, "write the PrometheusRules anew")
 

@@ -53,7 +53,11 @@ func reasons() map[string]string {
 		anywhere: `API servers call webhooks, those of the resource manager at 9449, from addresses that no policy can name.
 Clients of the virtual cluster and of the ingress domains connect to 9443 of the gateway. Its ports 8132 and 8443 are
 for Shoots, in a seed that is also the runtime cluster.`,
-		"garden/etcd-druid": `It reads metrics of the compaction of backups, which only etcd main has.`,
+		"garden/alertmanager-garden": `Its Pods tell each other which alerts they have sent. Receivers of alerts are in public and private
+networks.`,
+		"garden/blackbox-exporter": `It reaches the API server of the virtual cluster as clients do: through the gateway.`,
+		"garden/prometheus-garden": `It scrapes all of them. The Prometheus of a Seed is in a public or a private network.`,
+		"garden/etcd-druid":        `It reads metrics of the compaction of backups, which only etcd main has.`,
 		"garden/gardener-resource-manager-networkpolicies": `It corrects the policies when the addresses of the API server change, so it may
 not depend on them.`,
 		"garden/gardener-apiserver": `It calls webhooks, those of the virtual cluster and that for audit events, in public and private

@@ -88,6 +88,7 @@ func (c *cluster) play() {
 	player := standin.Player{
 		Client: c.admin, Parts: []standin.Part{
 			standin.Pods(), standin.Registrations(), standin.Etcds(), standin.LoadBalancers(), standin.VirtualManagedResources(), standin.Tokens(),
+			standin.Monitoring("Prometheus"), standin.Monitoring("Alertmanager"),
 		},
 		Failed: func(err error) { c.t.Error(err) },
 	}

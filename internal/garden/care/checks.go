@@ -100,7 +100,7 @@ func observabilityRunning(f facts) verdict {
 			continue
 		case unwanted && exists && len(row.Users) > 0:
 			runs, skipped = true, append(skipped, row.Name)
-			stay = append(stay, fmt.Sprintf(" %s stays while %s %s exists.", row.Name, row.Users[0].Kind, row.Users[0].Name))
+			stay = append(stay, fmt.Sprintf(" %s stays while one of these exists: %s.", row.Name, strings.Join(named(row.Users), ", ")))
 		case f.skips(row.Name):
 			skipped = append(skipped, row.Name)
 		case slices.ContainsFunc(row.Requires, f.skips):
@@ -132,6 +132,15 @@ func observabilityRunning(f facts) verdict {
 		v.message += " This release of the operator does not deploy: " + strings.Join(absent, ", ") + "."
 	}
 	return v
+}
+
+// named returns the kinds and names of objects.
+func named(objects []component.Object) []string {
+	names := make([]string, 0, len(objects))
+	for _, each := range objects {
+		names = append(names, each.Kind+" "+each.Name)
+	}
+	return names
 }
 
 // skips reports whether the configuration of the operator skips a component.

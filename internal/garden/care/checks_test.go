@@ -38,7 +38,8 @@ var names = map[string][]string{
 		"gardener-scheduler-virtual", "shoot-core-gardener-resource-manager", "shoot-core-gardeneraccess", "shoot-core-kube-controller-manager",
 		"global-monitoring-virtual", "fluent-bit", "fluent-operator", "fluent-operator-custom-resources-garden",
 		"gardener-metrics-exporter-runtime", "gardener-metrics-exporter-virtual", "plutono", "vali",
-		"prometheus-operator", "kube-state-metrics-runtime",
+		"prometheus-operator", "kube-state-metrics-runtime", "alertmanager-garden", "prometheus-garden", "prometheus-garden-target",
+		"prometheus-longterm", "blackbox-exporter",
 	},
 	"istio-system": {"virtual-garden-istio", "istio-system"},
 }
@@ -215,7 +216,7 @@ func TestChecks(t *testing.T) {
 			change: []func(*facts){func(f *facts) { f.managedResources = nil }},
 			want: map[corev1beta1.ConditionType]verdict{
 				runtimeHealthy: notFound("etcd-druid"), virtualHealthy: notFound("garden-system-virtual"),
-				observabilityHealthy: notFound("gardener-metrics-exporter-runtime"),
+				observabilityHealthy: notFound("alertmanager-garden"),
 			},
 		},
 		"no vertical pod autoscaler": {
@@ -333,13 +334,24 @@ func TestChecks(t *testing.T) {
 			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourceNotFound",
 				`managedresources.resources.gardener.cloud "kube-state-metrics-runtime" not found`)},
 		},
+		"components that need a skipped one": {
+			change: []func(*facts){skip("prometheus-operator", "vali"), remove("prometheus-operator", "alertmanager-garden", "prometheus-garden",
+				"prometheus-garden-target", "prometheus-longterm", "blackbox-exporter", "vali")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All other observability components are healthy. The configuration of the operator skips: prometheus-operator, vali. " +
+					"Components that need a skipped one are not deployed either: alertmanager-garden, blackbox-exporter, prometheus-garden, " +
+					"prometheus-longterm.",
+			}},
+		},
 		"a skipped component that gardenlet needs": {
 			change: []func(*facts){skip(components.Skippable()...), remove(slices.DeleteFunc(slices.Clone(names["garden"][observabilityFrom:]),
 				func(name string) bool { return name == "prometheus-operator" })...)},
 			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
 				healthy: true, reason: "ObservabilityComponentsRunning",
 				message: "All other observability components are healthy. The configuration of the operator skips: " +
-					strings.Join(components.Skippable(), ", ") + ". prometheus-operator stays while Deployment gardenlet exists.",
+					strings.Join(components.Skippable(), ", ") + ". prometheus-operator stays while one of these exists: Deployment gardenlet, " +
+					"ManagedResource alertmanager-garden, ManagedResource prometheus-garden, ManagedResource prometheus-longterm.",
 			}},
 		},
 		"all are skipped": {

@@ -136,7 +136,7 @@ func TestConditionsFollowRuntimeComponents(t *testing.T) {
 		available:     "False VirtualGardenAPIServerDown: Could not reach virtual garden API server during client initialization.",
 		runtimes:      `False ResourceNotFound: managedresources.resources.gardener.cloud "etcd-druid" not found`,
 		virtual:       "False EtcdMissing: Missing required etcds: [virtual-garden-etcd-events virtual-garden-etcd-main]",
-		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "gardener-metrics-exporter-runtime" not found`,
+		observability: `False ResourceNotFound: managedresources.resources.gardener.cloud "alertmanager-garden" not found`,
 	}))
 	order := []string{}
 	for _, each := range s.latest().Status.Conditions {

@@ -46,7 +46,7 @@ type Component struct {
 	// Requires are the names of all skippable rows that the component needs. If the configuration skips one of them, it skips the component,
 	// too.
 	Requires []string
-	// Users are objects of other clients that need the component. If the component is skipped, it stays while one of them exists.
+	// Users are objects that need the component. If the component is skipped, it stays while one of them exists.
 	Users []Object
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
 	Definitions func() ([]*unstructured.Unstructured, error)

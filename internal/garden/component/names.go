@@ -12,6 +12,14 @@ const (
 
 	// PrometheusOperator is the row of the operator of Prometheus and Alertmanager, of the Garden and of a Seed in the runtime cluster.
 	PrometheusOperator = "prometheus-operator"
+	// PrometheusGarden is the row of the Prometheus that scrapes the garden, and PrometheusLongterm of the Prometheus that keeps a part of its
+	// series.
+	PrometheusGarden   = "prometheus-garden"
+	PrometheusLongterm = "prometheus-longterm"
+	// AlertmanagerGarden is the row of the Alertmanager that the Prometheus of the garden sends alerts to.
+	AlertmanagerGarden = "alertmanager-garden"
+	// BlackboxExporter is the row of the program that sends requests to the servers of the garden, as their clients do.
+	BlackboxExporter = "blackbox-exporter"
 
 	// RuntimeSystem is the row of the NetworkPolicies and PriorityClasses of the runtime cluster.
 	RuntimeSystem = "runtime-system"

@@ -8,6 +8,8 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/alertmanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/blackboxexporter"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
@@ -27,6 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
 	"github.com/espalier-dev/espalier/internal/garden/component/projectcontroller"
+	"github.com/espalier-dev/espalier/internal/garden/component/prometheus"
 	"github.com/espalier-dev/espalier/internal/garden/component/prometheusoperator"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
@@ -89,6 +92,10 @@ func All() []component.Component {
 		prometheusoperator.Component,
 		kubestatemetrics.Component,
 		metricsexporter.Component,
+		alertmanager.Component,
+		prometheus.GardenComponent,
+		prometheus.LongtermComponent,
+		blackboxexporter.Component,
 
 		unused,
 	}, absent()...)

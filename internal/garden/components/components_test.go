@@ -218,7 +218,7 @@ func TestMilestones(t *testing.T) {
 				"Destroying Kubernetes Controller Manager Server", "Destroying Gardener virtual garden access resources",
 				"Destroying credentials of global monitoring in virtual garden",
 				"Destroying Gardener Admission Controller", "Destroying Gardener Controller Manager", "Destroying Gardener Scheduler",
-				"Destroying project-controller", "Destroying gardener-metrics-exporter",
+				"Destroying project-controller", "Destroying gardener-metrics-exporter", "Destroying Prometheus for the garden",
 			},
 		},
 		"the resource manager of an abandoned virtual cluster is destroyed first": {
@@ -238,7 +238,21 @@ func TestMilestones(t *testing.T) {
 				"Destroying nginx-ingress controller", "Destroying Kubernetes vertical pod autoscaler", "Destroying ETCD Druid", "Destroying Istio",
 				"Destroying main ETCD backup bucket", "Destroying DNSRecords for virtual garden cluster and ingress controller",
 				"Destroying extension resources", "Destroying prometheus-operator", "Destroying kube-state-metrics",
+				"Destroying blackbox-exporter",
 			},
+		},
+		"prometheus-operator is destroyed after its instances": {
+			nodes: components.Deletion(false), row: component.PrometheusOperator,
+			want: []string{
+				"Ensuring no Seeds and Shoots exist in virtual garden", "Destroying Alertmanager", "Destroying Prometheus for the garden",
+				"Destroying long-term Prometheus",
+			},
+		},
+		"Prometheus reads the Seeds of the virtual cluster": {
+			nodes: components.Reconciliation(), row: component.PrometheusGarden, step: components.Deploy,
+			want: append(slices.Clone(find(components.Reconciliation(), "kube-state-metrics-runtime", components.Deploy).DependsOn),
+				"Deploying prometheus-operator", "Waiting until Gardener API server rolled out", "Initializing connection to virtual garden cluster",
+				"Deploying credentials of global monitoring into virtual garden"),
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -1,6 +1,8 @@
 package components_test
 
 import (
+	"os"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -8,6 +10,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
@@ -41,6 +44,21 @@ func TestEveryCredentialSaysHowItIsRestored(t *testing.T) {
 		if each.Irreplaceable {
 			g.Expect(each.Restored).To(Equal(component.FromBackup), each.Name)
 		}
+	}
+}
+
+// The alert is about all credentials that only a rotation replaces, without certificate authorities, whose rotation the operator starts by
+// age as configured.
+func TestAlertNamesTheRotatedCredentials(t *testing.T) {
+	g := NewWithT(t)
+	rules, err := os.ReadFile("../../../deploy/observability/garden.rules.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	named := regexp.MustCompile(`credential_issued_seconds\{\s+secret=~"(.+)"`).FindStringSubmatch(string(rules))
+	g.Expect(named).To(HaveLen(2))
+	alert := regexp.MustCompile("^(" + named[1] + ")$")
+	for _, each := range components.Credentials() {
+		wanted := each.Rotation != "" && each.Rotation != rotation.CertificateAuthorities && !each.Temporary
+		g.Expect(alert.MatchString(each.Name)).To(Equal(wanted), each.Name)
 	}
 }
 

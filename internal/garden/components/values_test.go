@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerscheduler"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubecontrollermanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/prometheus"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/images"
@@ -140,5 +141,6 @@ func useSteps(v values.Values) error {
 	_, err5 := kubecontrollermanager.Objects(v, kubecontrollermanager.Secrets{}, nil)
 	_, err6 := resourcemanager.Objects(v)
 	_, err7 := resourcemanager.VirtualObjects(v, resourcemanager.Credentials{})
-	return errors.Join(err1, err2, err3, err4, err5, err6, err7)
+	_, err8 := prometheus.Objects(v, prometheus.Credentials{}, prometheus.Seeds{})
+	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8)
 }

@@ -112,6 +112,10 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying prometheus-operator":                                                              "Succeeded",
 		"Deploying kube-state-metrics":                                                               "Succeeded",
 		"Deploying gardener-metrics-exporter":                                                        "Succeeded",
+		"Deploying Alertmanager":                                                                     "Succeeded",
+		"Deploying Prometheus for the garden":                                                        "Succeeded",
+		"Deploying long-term Prometheus":                                                             "Succeeded",
+		"Deploying blackbox-exporter":                                                                "Succeeded",
 	}))
 
 	namespace := &corev1.Namespace{}

@@ -205,10 +205,16 @@ func TestObservabilityIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T
 	s.Expect(s.exists(set, s.namespace(), name)).To(BeTrue())
 	s.Expect(set.Labels).To(HaveKeyWithValue("care.gardener.cloud/condition-type", "ObservabilityComponentsHealthy"))
 	const needed = "prometheus-operator"
-	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(each string) bool { return each == needed })
+	instances := []string{"prometheus-garden", "prometheus-longterm", "alertmanager-garden", "blackbox-exporter"}
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(each string) bool {
+		return each == needed || slices.Contains(instances, each)
+	})
 	s.mustReconcile()
 	s.Expect(s.set(s.namespace(), name)).To(BeFalse())
-	s.Expect(s.set(s.namespace(), needed)).To(BeTrue())
+	for _, each := range append(instances, needed, "prometheus-garden-target") {
+		s.Expect(s.set(s.namespace(), each)).To(BeTrue(), each)
+	}
+	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), "shoot-access-prometheus-garden")).To(BeTrue())
 
 	gardenlet := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardenlet"}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "gardenlet"}},
@@ -221,6 +227,10 @@ func TestObservabilityIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T
 	s.reconciler.Operator.SkipComponents = components.Skippable()
 	s.mustReconcile()
 	s.Expect(s.set(s.namespace(), needed)).To(BeTrue())
+	for _, each := range append(instances, "prometheus-garden-target") {
+		s.Expect(s.set(s.namespace(), each)).To(BeFalse(), each)
+	}
+	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), "shoot-access-prometheus-garden")).To(BeFalse())
 }
 
 // Requests that call a webhook, or that need an API of Gardener, would fail before the programs run.

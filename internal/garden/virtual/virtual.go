@@ -103,6 +103,7 @@ func (c *ControlPlane) Steps() map[string]install.Steps {
 		},
 		component.GardenerAccess:         {Objects: users.objects},
 		globalmonitoring.Component.Name:  {Deploy: users.deployGlobalMonitoring},
+		component.PrometheusGarden:       {Deploy: users.deployPrometheus},
 		components.TokenRenewal:          {Deploy: users.renewTokens, SkipsDeploy: noRenewal},
 		components.Connection:            {Deploy: users.connect, Destroy: users.forget},
 		component.GardenerAPIServer:      {Deploy: gardener.deploy, Await: gardener.register},

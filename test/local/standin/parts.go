@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -224,6 +225,61 @@ func Etcds() Part {
 				return err
 			}
 			return merge(ctx, c, o, map[string]any{"metadata": map[string]any{"annotations": map[string]any{operation: nil}}})
+		},
+	}
+}
+
+// Monitoring replaces prometheus-operator for Prometheuses or Alertmanagers. It makes a StatefulSet, whose Pods have the labels of the
+// instance, and the Service by which the Pods of an Alertmanager reach each other. It reports the instance as available at once.
+func Monitoring(kind string) Part {
+	program := strings.ToLower(kind)
+	return Part{
+		kind: schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind},
+		settle: func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+			if conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions"); len(conditions) > 0 {
+				return nil
+			}
+			labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "podMetadata", "labels")
+			selector := map[string]string{program: o.GetName(), "app.kubernetes.io/name": program}
+			governing := program + "-operated"
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: governing}, Spec: corev1.ServiceSpec{
+				ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app.kubernetes.io/name": program},
+				Ports: []corev1.ServicePort{{Name: "web", Port: 9090, TargetPort: intstr.FromString("web")}},
+			}}
+			if kind == "Alertmanager" {
+				service.Spec.Ports = []corev1.ServicePort{
+					{Name: "tcp-mesh", Port: 9094, TargetPort: intstr.FromString("mesh-tcp"), Protocol: corev1.ProtocolTCP},
+					{Name: "udp-mesh", Port: 9094, TargetPort: intstr.FromString("mesh-udp"), Protocol: corev1.ProtocolUDP},
+				}
+			}
+			pods := &appsv1.StatefulSet{
+				ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: program + "-" + o.GetName()},
+				Spec: appsv1.StatefulSetSpec{
+					Replicas: ptr.To[int32](2), ServiceName: governing, Selector: &metav1.LabelSelector{MatchLabels: selector},
+					PodManagementPolicy: appsv1.ParallelPodManagement, Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels},
+						Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: program, Image: "none", Ports: []corev1.ContainerPort{
+							{Name: "mesh-tcp", ContainerPort: 9094}, {Name: "mesh-udp", ContainerPort: 9094, Protocol: corev1.ProtocolUDP},
+						}}}},
+					},
+				},
+			}
+			maps.Copy(pods.Spec.Template.Labels, selector)
+			for _, each := range []client.Object{service, pods} {
+				if err := client.IgnoreAlreadyExists(c.Create(ctx, each)); err != nil {
+					return fmt.Errorf("create objects of %s %s: %w", kind, o.GetName(), err)
+				}
+			}
+			is := func(name string) any {
+				return map[string]any{
+					"type": name, "status": "True", "reason": "StandIn", "lastTransitionTime": when, "observedGeneration": o.GetGeneration(),
+				}
+			}
+			replicas := int64(2)
+			return merge(ctx, c, o, map[string]any{"status": map[string]any{
+				"paused": false, "replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas, "unavailableReplicas": int64(0),
+				"conditions": []any{is("Available"), is("Reconciled")},
+			}})
 		},
 	}
 }

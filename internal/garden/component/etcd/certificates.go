@@ -19,9 +19,9 @@ const (
 
 // Logical names of Secrets; names of serving certificates end with the role of the etcd.
 const (
-	clientCertificate = "etcd-client"
-	serverCertificate = "etcd-server-"
-	peerCertificate   = "etcd-peer-server-"
+	ClientCertificateName = "etcd-client"
+	serverCertificate     = "etcd-server-"
+	peerCertificate       = "etcd-peer-server-"
 )
 
 // Certificates are requests for the certificates of an etcd. Peer is nil without high availability.
@@ -33,7 +33,7 @@ type Certificates struct {
 // ClientCertificate returns the request for the certificate that all clients of the etcds use.
 func ClientCertificate(values.Values) secrets.Request {
 	return secrets.Request{SignedBy: Authority, Config: secretconfig.Certificate{
-		Name: clientCertificate, CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,
+		Name: ClientCertificateName, CommonName: "etcd-client", Type: secretconfig.Client, SkipPublishingCACertificate: true,
 	}}
 }
 

@@ -23,8 +23,8 @@ var Component = component.Component{
 	Etcds:   []string{Main.Name(), Events.Name()},
 	Credentials: []component.Credential{
 		{
-			Name: clientCertificate, Request: ClientCertificate,
-			Purpose: "authenticates clients of etcds", Users: "kube-apiserver, gardener-apiserver, etcd-druid",
+			Name: ClientCertificateName, Request: ClientCertificate,
+			Purpose: "authenticates clients of etcds", Users: "kube-apiserver, gardener-apiserver, etcd-druid, Prometheus of the garden",
 			Restored: component.GeneratedAgain,
 		},
 		generated(serverCertificate+string(Main), "serves clients of the main etcd"),

@@ -55,7 +55,9 @@ func Objects(v values.Values) ([]client.Object, error) {
 	}
 	overwrite := owner.UniqueConfigMap(imagesName, map[string]string{imagesKey: images})
 	metrics := object.ServicePort("metrics", metricsPort, metricsPort)
-	service := owner.Service(name, network.From(network.SeedScrapeTargets, metricsPort), metrics)
+	service := owner.Service(name, object.Union(
+		network.From(network.GardenScrapeTargets, metricsPort), network.From(network.SeedScrapeTargets, metricsPort),
+	), metrics)
 	service.Labels[object.AvailabilityType] = object.Controller
 	return []client.Object{
 		owner.ServiceAccount(name),

@@ -2,12 +2,15 @@
 package observability
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
@@ -43,6 +46,13 @@ func Component(
 	}
 }
 
+// Awaited returns the row with a task that waits until the component is healthy, for at most five minutes. Requires are the skippable rows
+// without which it never is.
+func Awaited(row component.Component, requires ...string) component.Component {
+	row.Ready, row.Within, row.Requires = judgement.Ready, 5*time.Minute, requires
+	return row
+}
+
 // Group is the API group of prometheus-operator.
 const Group = "monitoring.coreos.com"
 
@@ -52,11 +62,12 @@ var (
 	serviceMonitor = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "ServiceMonitor"}
 )
 
-// Garden is the name of an instance of Prometheus of a Garden. The label with SelectedBy as key and this name as value makes the instance
-// read an object.
+// Garden and Longterm are the names of the instances of Prometheus of a Garden. The label with SelectedBy as key and the name as value makes
+// the instance read an object.
 const (
 	SelectedBy = "prometheus"
 	Garden     = "garden"
+	Longterm   = "longterm"
 )
 
 // Object returns an object of a kind that has no Go type in the modules that the product links.
@@ -82,6 +93,21 @@ func ServiceMonitor(v values.Values, instance, name string, spec map[string]any)
 func selected(v values.Values, instance string) object.Owner {
 	return object.Owner{Namespace: v.Namespace, Labels: map[string]string{SelectedBy: instance}}
 }
+
+// Relabel returns the relabeling that sets a label to the part of another label that the first group of the regular expression matches.
+func Relabel(source, regex, target string) map[string]any {
+	return map[string]any{
+		"action": "replace", "sourceLabels": []any{source}, "regex": regex, "replacement": "$1", "targetLabel": target,
+	}
+}
+
+// SetLabel returns the relabeling that sets a label.
+func SetLabel(target, value string) map[string]any {
+	return map[string]any{"action": "replace", "replacement": value, "targetLabel": target}
+}
+
+// KeyOf returns a reference to a key of a Secret, for an object of prometheus-operator.
+func KeyOf(secret, key string) map[string]any { return map[string]any{"name": secret, "key": key} }
 
 // Keep returns the relabeling that keeps only the metrics whose name matches the regular expression.
 func Keep(names string) map[string]any {

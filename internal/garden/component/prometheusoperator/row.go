@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/observability"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -18,5 +19,12 @@ func row() component.Component {
 		[]string{component.MonitoringDefinitions},
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
 	row.Users = []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "gardenlet"}}
+	// It ends the deletion of its instances.
+	for _, each := range []string{component.AlertmanagerGarden, component.PrometheusGarden, component.PrometheusLongterm} {
+		row.Destroy.After = append(row.Destroy.After, each)
+		row.Users = append(row.Users, component.Object{
+			GroupVersionKind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), Name: each,
+		})
+	}
 	return row
 }

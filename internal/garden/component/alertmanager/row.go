@@ -1,0 +1,15 @@
+package alertmanager
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Component is the Alertmanager of the garden.
+var Component = observability.Awaited(observability.Component(Name, "Alertmanager",
+	"creates ManagedResource `alertmanager-garden`, and waits until it is healthy",
+	[]string{component.PrometheusOperator},
+	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }), component.PrometheusOperator)

@@ -179,6 +179,8 @@ type EspalierGarden struct {
 	// SkipComponents are the names of observability components that the operator does not deploy, for example because the cluster cannot pull
 	// their images. Empty: the operator deploys all that this release has.
 	SkipComponents []string `json:"skipComponents,omitempty"`
+	// Perses deploys perses-operator, which runs servers for dashboards, and the dashboards of Espalier as its objects.
+	Perses bool `json:"perses,omitempty"`
 	// ExtensionCharts restricts what the charts of Extensions may contain. In the virtual cluster, configurations of admission webhooks are
 	// always allowed.
 	ExtensionCharts EspalierChartPolicy `json:"extensionCharts,omitempty"`

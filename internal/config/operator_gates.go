@@ -24,6 +24,12 @@ const (
 	GateDisableNginxIngressInGarden = "DisableNginxIngressInGarden"
 	// GateBackupEntryForGarden creates a BackupEntry for the backups of the main etcd, beside the BackupBucket.
 	GateBackupEntryForGarden = "BackupEntryForGarden"
+	// GateOpenTelemetryCollector sends logs through a collector instead of directly to vali.
+	GateOpenTelemetryCollector = "OpenTelemetryCollector"
+	// GateVictoriaLogsBackend stores logs in VictoriaLogs, too.
+	GateVictoriaLogsBackend = "VictoriaLogsBackend"
+	// GateRemoveVali removes vali. It needs GateVictoriaLogsBackend.
+	GateRemoveVali = "RemoveVali"
 )
 
 // featureGates returns the feature gates of all releases of Gardener's operator, by name. Features that need programs which the operator
@@ -36,11 +42,11 @@ func featureGates() map[string]featureGate {
 			Warning: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed",
 		},
 		"IstioTLSTermination":           {Warning: notImplemented},
-		"OpenTelemetryCollector":        {Warning: notImplemented},
+		GateOpenTelemetryCollector:      {Default: true},
 		GateDisableNginxIngressInGarden: {Default: true},
 		GateBackupEntryForGarden:        {Default: true},
-		"VictoriaLogsBackend":           {Warning: notImplemented},
-		"RemoveVali":                    {Warning: notImplemented},
+		GateVictoriaLogsBackend:         {},
+		GateRemoveVali:                  {},
 		"PrometheusHealthChecks":        {Warning: notImplemented},
 		"DoNotCopyBackupCredentials":    {Default: true, Locked: true},
 	}
@@ -65,6 +71,20 @@ func validateFeatureGates(gates map[string]bool, at *field.Path) field.ErrorList
 		case gate.Locked && gates[name] != gate.Default:
 			errs = append(errs, field.Invalid(at.Key(name), gates[name], "the feature is locked; remove it from the list"))
 		}
+	}
+	return append(errs, validateLogGates(gates, at)...)
+}
+
+// validateLogGates reports a configuration that would lose all logs. Only the collector writes to VictoriaLogs.
+func validateLogGates(gates map[string]bool, at *field.Path) field.ErrorList {
+	c := &OperatorConfiguration{FeatureGates: gates}
+	var errs field.ErrorList
+	if c.Enabled(GateRemoveVali) && !c.Enabled(GateVictoriaLogsBackend) {
+		errs = append(errs, field.Forbidden(at.Key(GateRemoveVali), "logs would have no backend; enable "+GateVictoriaLogsBackend+" too"))
+	}
+	if c.Enabled(GateVictoriaLogsBackend) && !c.Enabled(GateOpenTelemetryCollector) {
+		errs = append(errs, field.Forbidden(at.Key(GateVictoriaLogsBackend), "only the collector writes to it; enable "+
+			GateOpenTelemetryCollector+" too"))
 	}
 	return errs
 }

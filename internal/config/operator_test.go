@@ -323,6 +323,14 @@ func TestMistakesOfAnOperator(t *testing.T) {
 				`featureGates: Unsupported value: "Trees": ` + gates,
 			},
 		},
+		"feature gates without a backend for logs": {
+			minimalOperator + "featureGates: {RemoveVali: true}",
+			[]string{`featureGates[RemoveVali]: Forbidden: logs would have no backend; enable VictoriaLogsBackend too`},
+		},
+		"a backend for logs that gets none": {
+			minimalOperator + "featureGates: {VictoriaLogsBackend: true, OpenTelemetryCollector: false}",
+			[]string{`featureGates[VictoriaLogsBackend]: Forbidden: only the collector writes to it; enable OpenTelemetryCollector too`},
+		},
 		"a selector": {
 			operatorHeader + "controllers: {networkPolicy: {concurrentSyncs: 1, additionalNamespaceSelectors: [{}, {matchLabels: {a: '-'}}]}}",
 			[]string{`controllers.networkPolicy.additionalNamespaceSelectors[1].matchLabels: Invalid value: "-": a valid label must be an ` +
@@ -375,7 +383,7 @@ func TestMistakesOfAnOperator(t *testing.T) {
 func TestSettingsWithoutEffectAreWarnings(t *testing.T) {
 	g := NewWithT(t)
 	_, warned, err := Operator([]byte(minimalOperator + `virtualClientConnection: {kubeconfig: /virtual}
-featureGates: {HVPA: true, RemoveVali: true, VictoriaLogsBackend: false}
+featureGates: {HVPA: true, IstioTLSTermination: true, VictoriaLogsBackend: false}
 logLevels: debug
 `))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -385,7 +393,7 @@ logLevels: debug
 			Path:    "featureGates.HVPA",
 			Message: "accepted without effect: the HVPA controller does not exist anymore, and its objects are removed",
 		},
-		{Path: "featureGates.RemoveVali", Message: "accepted without effect: this feature is not implemented"},
+		{Path: "featureGates.IstioTLSTermination", Message: "accepted without effect: this feature is not implemented"},
 		{Path: "virtualClientConnection.kubeconfig", Message: "ignored, the operator reads the kubeconfig from a Secret of the Garden"},
 	}))
 }

@@ -64,7 +64,7 @@ func addControllers(p *parts) error {
 		main,
 		&care.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetCache(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
-			Namespace: deployable.GardenNamespace, SkipComponents: skipped, Virtual: func(ctx context.Context) (rest.Interface, error) {
+			Namespace: deployable.GardenNamespace, Operator: operatorValues(p.cfg, values.Operator{}), Virtual: func(ctx context.Context) (rest.Interface, error) {
 				clients, err := connection.Clients(ctx)
 				if err != nil {
 					return nil, err
@@ -196,6 +196,9 @@ func operatorValues(cfg *config.OperatorConfiguration, o values.Operator) values
 	o.BackupMetadataService = cfg.Espalier.Garden.BackupMetadataService
 	o.SkipComponents = cfg.Espalier.Garden.SkipComponents
 	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
+	o.OpenTelemetryCollector = cfg.Enabled(config.GateOpenTelemetryCollector)
+	o.VictoriaLogs, o.RemoveVali = cfg.Enabled(config.GateVictoriaLogsBackend), cfg.Enabled(config.GateRemoveVali)
+	o.Perses = cfg.Espalier.Garden.Perses
 	o.BackupEntry = cfg.Enabled(config.GateBackupEntryForGarden)
 	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig
 	if t := cfg.NodeToleration; t != nil {

@@ -33,7 +33,7 @@ var controlPlane = client.MatchingLabels{"gardener.cloud/role": "controlplane"}
 // gather reads the facts for the checks, all at the same time, because an API server of the virtual cluster that does not answer must not
 // delay the other reads.
 func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden) facts {
-	f := facts{namespace: r.Namespace, values: values.OfAny(garden, values.Operator{SkipComponents: r.SkipComponents})}
+	f := facts{namespace: r.Namespace, values: values.OfAny(garden, r.Operator)}
 	var group sync.WaitGroup // each function writes fields of its own
 	group.Go(func() { f.healthz = r.askHealthz(ctx) })
 	group.Go(func() { f.managedResources, f.managedResourcesErr = r.listManagedResources(ctx) })

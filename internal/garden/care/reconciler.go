@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/late"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -46,8 +47,8 @@ type Reconciler struct {
 	Config  config.GardenCareController
 	// Namespace is the namespace of the Garden's components.
 	Namespace string
-	// SkipComponents are the names of components that the operator does not deploy.
-	SkipComponents []string
+	// Operator are the settings of the operator that decide which components it deploys.
+	Operator values.Operator
 
 	watches []*late.Watch
 }

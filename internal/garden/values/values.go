@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,6 +50,10 @@ type Operator struct {
 	DisableNginxIngress bool
 	// SkipComponents are the names of components that the operator does not deploy.
 	SkipComponents []string
+	// OpenTelemetryCollector, VictoriaLogs and RemoveVali are the feature gates for logs.
+	OpenTelemetryCollector, VictoriaLogs, RemoveVali bool
+	// Perses is true if the operator deploys perses-operator.
+	Perses bool
 	// Images are the images of other projects' programs.
 	Images images.List
 	// ComponentImages are lists of images, by the names of components. Each list is for a component that deploys further images, and the
@@ -81,6 +86,8 @@ type Values struct {
 	Extensions []operatorv1alpha1.GardenExtension
 	// Networks are networks of the runtime cluster.
 	Networks Networks
+	// PodsHaveIPv6 is true if a network of Pods of the runtime cluster is one of IPv6.
+	PodsHaveIPv6 bool
 	// DualStack is true if the runtime cluster has both families of IP addresses.
 	DualStack bool
 	// APIServerPorts are the ports of the API server of the runtime cluster, of its Service and of its Pods, sorted. WithFacts sets them,
@@ -136,6 +143,9 @@ type Values struct {
 	// RotatedBefore are the credentials of which the status shows that an earlier rotation has completed.
 	RotatedBefore sets.Set[rotation.Credential]
 }
+
+// Skips reports whether the configuration of the operator skips a component.
+func (v Values) Skips(name string) bool { return slices.Contains(v.SkipComponents, name) }
 
 // WithFacts returns the values with facts of the runtime cluster that are not in the Garden.
 func (v Values) WithFacts(wildcardCertificate string, apiServerPorts []int32) Values {
@@ -208,6 +218,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 		v.DNS = &DNS{Providers: spec.DNS.Providers, Virtual: cluster.DNS.Domains, Ingress: runtime.Ingress.AllDomains()}
 	}
 	networking := runtime.Networking
+	v.PodsHaveIPv6 = podsHaveIPv6(garden)
 	v.DualStack = len(networking.IPFamilies) > 1
 	if v.Networks.Cluster, err = networks(slices.Concat(networking.Nodes, networking.Pods, networking.Services)); err != nil {
 		return Values{}, fmt.Errorf("spec.runtimeCluster.networking: %w", err)
@@ -306,7 +317,11 @@ func KubernetesVersion(garden *operatorv1alpha1.Garden) (*version.Version, error
 
 // OfAny returns the values that decide which components a Garden wants, of any Garden, even of one that New refuses.
 func OfAny(garden *operatorv1alpha1.Garden, operator Operator) Values {
-	return Values{Operator: operator, VerticalPodAutoscaler: verticalPodAutoscaler(garden)}
+	return Values{Operator: operator, VerticalPodAutoscaler: verticalPodAutoscaler(garden), PodsHaveIPv6: podsHaveIPv6(garden)}
+}
+
+func podsHaveIPv6(garden *operatorv1alpha1.Garden) bool {
+	return slices.ContainsFunc(garden.Spec.RuntimeCluster.Networking.Pods, func(network string) bool { return strings.Contains(network, ":") })
 }
 
 // WithoutVPA returns why the operator does not deploy the vertical pod autoscaler, or "".

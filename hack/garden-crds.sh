@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Copies the definitions of other projects that the garden operator deploys from their Go modules, unchanged but
-# for the descriptions of fields, which the ones of monitoring lose.
+# for the descriptions of fields and versions that are not stored, which the ones of observability lose.
 # Called by `make garden-crds`, when a version below changes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../internal/garden/component/crds"
@@ -28,4 +28,11 @@ files vpa k8s.io/autoscaler/vertical-pod-autoscaler@v1.8.1 deploy/vpa-v1-crd-gen
 files istio istio.io/api@v1.29.6 kubernetes/customresourcedefinitions.gen.yaml
 files fluent github.com/fluent/fluent-operator/v3@v3.7.0 'config/crd/bases/fluentbit.fluent.io_*.yaml'
 files monitoring github.com/prometheus-operator/prometheus-operator@v0.93.1 example/prometheus-operator-crd/'*.yaml'
-(cd ../../../.. && go run ./hack/brief internal/garden/component/crds/monitoring/*.yaml)
+files opentelemetry github.com/open-telemetry/opentelemetry-operator@v0.142.0 'config/crd/bases/opentelemetry.io_*.yaml'
+files perses github.com/perses/perses-operator@v0.5.0 'config/crd/bases/perses.dev_*.yaml'
+# The one kind that the garden has, out of a file with all kinds. Without the others, the program starts no controllers for them.
+files victoria github.com/VictoriaMetrics/operator@v0.73.1 config/crd/overlay/crd.descriptionless.yaml
+awk -v RS='---\n' '/\n  name: vlsingles\.operator\.victoriametrics\.com\n/' victoria/crd.descriptionless.yaml \
+  >victoria/operator.victoriametrics.com_vlsingles.yaml
+rm victoria/crd.descriptionless.yaml
+(cd ../../../.. && go run ./hack/brief internal/garden/component/crds/{monitoring,opentelemetry,perses,victoria}/*.yaml)

@@ -1,4 +1,5 @@
-// Command brief removes the descriptions of fields from files with one CustomResourceDefinition each. It is called by hack/garden-crds.sh.
+// Command brief removes the descriptions of fields from files with one CustomResourceDefinition each, and versions of a kind that are not
+// stored. hack/garden-crds.sh calls it.
 package main
 
 import (
@@ -28,6 +29,7 @@ func shorten(file string) error {
 		return err
 	}
 	dropDescriptions(definition)
+	keepStored(definition)
 	if content, err = yaml.Marshal(definition); err != nil {
 		return err
 	}
@@ -49,4 +51,17 @@ func dropDescriptions(value any) {
 			dropDescriptions(each)
 		}
 	}
+}
+
+// keepStored removes the versions that are only served. Conversion between versions would need the webhook of another program.
+func keepStored(definition map[string]any) {
+	spec, _ := definition["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	stored := []any{}
+	for _, each := range versions {
+		if version, _ := each.(map[string]any); version["storage"] == true {
+			stored = append(stored, each)
+		}
+	}
+	spec["versions"] = stored
 }

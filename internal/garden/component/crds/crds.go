@@ -1,8 +1,9 @@
 // Package crds contains the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
 //
 // The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
-// hack/garden-crds.sh says which module and version each folder is from. The definitions in the folder monitoring have no descriptions of
-// fields: the process keeps all definitions in memory, and descriptions are four fifths of these. The definitions in the folder extensions
+// hack/garden-crds.sh says which module and version each folder is from. The definitions in the folders monitoring, opentelemetry, victoria
+// and perses have no descriptions of fields, and only the version that is stored: the process keeps all definitions in memory, and
+// descriptions are four fifths of these. The definitions in the folder extensions
 // are generated from package api/extensions/v1alpha1. There is no definition of Hvpas: no module has one, and the kind is only removed.
 package crds
 
@@ -29,12 +30,15 @@ import (
 )
 
 //go:embed etcd/*.yaml vpa/*.yaml istio/*.yaml fluent/*.yaml monitoring/*.yaml extensions/*.yaml
+//go:embed opentelemetry/*.yaml victoria/*.yaml perses/*.yaml
 var files embed.FS
 
 // Each folder is decoded once, because that takes much longer than a copy. Callers must not change the returned objects: see copies.
 var (
 	etcd, vpa, istio, fluent = once(files, "etcd"), once(files, "vpa"), once(files, "istio"), once(files, "fluent")
 	monitoring, extensions   = once(files, "monitoring"), once(files, "extensions")
+	opentelemetry, victoria  = once(files, "opentelemetry"), once(files, "victoria")
+	perses                   = once(files, "perses")
 	managedResources         = once(deploy.Files, "crds")
 )
 
@@ -86,6 +90,15 @@ func Fluent() ([]*unstructured.Unstructured, error) { return copies(fluent()) }
 
 // Monitoring returns the definitions for prometheus-operator.
 func Monitoring() ([]*unstructured.Unstructured, error) { return copies(monitoring()) }
+
+// OpenTelemetry returns the definitions for the OpenTelemetry operator.
+func OpenTelemetry() ([]*unstructured.Unstructured, error) { return copies(opentelemetry()) }
+
+// Victoria returns the definition for the operator of VictoriaMetrics that the garden needs.
+func Victoria() ([]*unstructured.Unstructured, error) { return copies(victoria()) }
+
+// Perses returns the definitions for perses-operator.
+func Perses() ([]*unstructured.Unstructured, error) { return copies(perses()) }
 
 // releaseAnnotation is an annotation of the definitions of prometheus-operator with its release.
 const releaseAnnotation = "operator.prometheus.io/version"

@@ -53,7 +53,7 @@ var IstioComponent = component.Component{
 
 // FluentComponent is the definitions for fluent-operator.
 var FluentComponent = component.Component{
-	Name: "fluent-definitions", Plane: component.Runtime, Definitions: Fluent,
+	Name: component.FluentDefinitions, Plane: component.Runtime, Definitions: Fluent,
 	Deploy:  component.Task{Name: "Deploying custom resource definitions for fluent-operator", Does: deploys},
 	Destroy: afterResourceManager("Destroying custom resource definition for fluent-operator"),
 }
@@ -67,6 +67,52 @@ var MonitoringComponent = component.Component{
 		Does: deploys + "; the [Seed](runtime-as-seed.md) of the runtime cluster needs them",
 	},
 	Destroy: afterResourceManager("Destroying custom resource definitions for prometheus-operator"),
+}
+
+// OpenTelemetryComponent is the definitions for the OpenTelemetry operator. The vertical pod autoscaler starts after them, too.
+var OpenTelemetryComponent = component.Component{
+	Name: component.OpenTelemetryDefinitions, Plane: component.Runtime, Definitions: OpenTelemetry,
+	Unless: func(v values.Values) string {
+		return unless(v.OpenTelemetryCollector, "The configuration of the operator has feature gate OpenTelemetryCollector set to false.")
+	},
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for OpenTelemetry operator",
+		Does: deploys + "; skipped if feature gate `OpenTelemetryCollector` is `false`",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definitions for OpenTelemetry operator"),
+}
+
+// VictoriaComponent is the definition for the operator of VictoriaMetrics.
+var VictoriaComponent = component.Component{
+	Name: component.VictoriaDefinitions, Plane: component.Runtime, Definitions: Victoria,
+	Unless: func(v values.Values) string {
+		return unless(v.VictoriaLogs, "The configuration of the operator does not have feature gate VictoriaLogsBackend.")
+	},
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for victoria-operator",
+		Does: deploys + "; skipped unless feature gate `VictoriaLogsBackend` is `true`",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definitions for victoria-operator"),
+}
+
+// PersesComponent is the definitions for perses-operator.
+var PersesComponent = component.Component{
+	Name: component.PersesDefinitions, Plane: component.Runtime, Definitions: Perses,
+	Unless: func(v values.Values) string {
+		return unless(v.Perses, "The configuration of the operator does not have espalier.garden.perses.")
+	},
+	Deploy: component.Task{
+		Name: "Deploying custom resource definitions for perses-operator", Does: deploys + "; skipped unless `espalier.garden.perses` is `true`",
+	},
+	Destroy: afterResourceManager("Destroying custom resource definitions for perses-operator"),
+}
+
+// unless returns the reason if a condition is false.
+func unless(condition bool, reason string) string {
+	if condition {
+		return ""
+	}
+	return reason
 }
 
 // ExtensionsComponent is the definitions of extensions.gardener.cloud that gardenlet expects in the runtime cluster of a Garden.

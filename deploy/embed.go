@@ -16,6 +16,14 @@ import (
 //go:embed crds/*.yaml */rbac/role.yaml observability/*.prometheusrule.yaml
 var Files embed.FS
 
+// Dashboards are the dashboards, in DashboardsFolder: each as <name>.json for Plutono, and as <name>.perses.yaml.
+//
+//go:embed observability/dashboards/*.json observability/dashboards/*.perses.yaml
+var Dashboards embed.FS
+
+// DashboardsFolder is the folder in Dashboards.
+const DashboardsFolder = "observability/dashboards"
+
 // Roles returns the roles of a binary, which are generated from markers in its code. A ClusterRole is a Role without a namespace, because
 // both have the same fields here.
 func Roles(binary string) ([]rbacv1.Role, error) {

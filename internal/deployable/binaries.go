@@ -335,7 +335,13 @@ espalier:
 // ShippedSkips is the line in the configuration of garden-operator that skips the components of monitoring. A cluster may have a
 // prometheus-operator of its own, and two of them reconcile the same instances of Prometheus, so that users choose one.
 const ShippedSkips = `skipComponents: [prometheus-operator, prometheus-garden, prometheus-longterm, alertmanager-garden, ` +
-	`blackbox-exporter, kube-state-metrics-runtime, gardener-metrics-exporter]`
+	`blackbox-exporter, kube-state-metrics-runtime, gardener-metrics-exporter` + skippedLogs + skippedUIs + `]`
+
+const (
+	skippedLogs = `, fluent-operator, fluent-operator-custom-resources-garden, fluent-bit, vali, opentelemetry-operator, ` +
+		`opentelemetry-collector, victoria-operator, victoria-logs`
+	skippedUIs = `, plutono, virtual-garden-istio-basic-auth-server, observability-exposure, perses-operator`
+)
 
 // ShippedImages is the line in the configuration of garden-operator that sets the repository for the images of the other binaries.
 const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + `}`

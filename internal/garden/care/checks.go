@@ -19,6 +19,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -86,11 +87,10 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 	}
 }
 
-// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, the
-// components that need them, and the components that this release does not deploy. No configuration adds the latter, so that they do not
-// make the condition False.
+// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, and
+// the components that need them. Without the server that checks passwords, it says how to reach the web UIs.
 func observabilityRunning(f facts) verdict {
-	var skipped, follow, absent, stay []string
+	var skipped, follow, stay []string
 	var runs bool
 	for _, row := range components.All() {
 		exists := slices.ContainsFunc(row.Sets, func(set component.Set) bool { return f.exists(f.key(set)) })
@@ -107,8 +107,6 @@ func observabilityRunning(f facts) verdict {
 			follow = append(follow, row.Name)
 		case unwanted:
 			continue
-		case row.Deploy.Name == "" && !exists:
-			absent = append(absent, row.Name)
 		default:
 			runs = true
 		}
@@ -119,17 +117,18 @@ func observabilityRunning(f facts) verdict {
 	switch {
 	case !runs:
 		v.reason, v.message = reasonObservabilitySkipped, "No observability components are deployed."
-	case len(skipped)+len(follow)+len(absent) > 0:
+	case len(skipped)+len(follow) > 0:
 		v.message = "All other observability components are healthy."
 	}
 	if len(skipped) > 0 {
 		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "." + strings.Join(stay, "")
 	}
+	if observability.Hides(f.values) {
+		v.message += " Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl port-forward, for example kubectl -n " +
+			f.namespace + " port-forward service/plutono 3000."
+	}
 	if len(follow) > 0 {
 		v.message += " Components that need a skipped one are not deployed either: " + strings.Join(follow, ", ") + "."
-	}
-	if len(absent) > 0 {
-		v.message += " This release of the operator does not deploy: " + strings.Join(absent, ", ") + "."
 	}
 	return v
 }

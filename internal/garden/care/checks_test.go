@@ -40,6 +40,7 @@ var names = map[string][]string{
 		"gardener-metrics-exporter-runtime", "gardener-metrics-exporter-virtual", "plutono", "vali",
 		"prometheus-operator", "kube-state-metrics-runtime", "alertmanager-garden", "prometheus-garden", "prometheus-garden-target",
 		"prometheus-longterm", "blackbox-exporter",
+		"virtual-garden-istio-basic-auth-server", "observability-exposure",
 	},
 	"istio-system": {"virtual-garden-istio", "istio-system"},
 }
@@ -321,12 +322,16 @@ func TestChecks(t *testing.T) {
 			change: []func(*facts){skip("vali"), change("vali", fails)},
 			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
 		},
-		"a component that the release does not deploy": {
-			change: []func(*facts){skip("vali"), remove("vali", "plutono")},
+		"web UIs that the gateway would not protect": {
+			change: []func(*facts){
+				skip("virtual-garden-istio-basic-auth-server"), remove("virtual-garden-istio-basic-auth-server", "observability-exposure"),
+			},
 			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
 				healthy: true, reason: "ObservabilityComponentsRunning",
-				message: "All other observability components are healthy. The configuration of the operator skips: vali. " +
-					"This release of the operator does not deploy: plutono.",
+				message: "All other observability components are healthy. The configuration of the operator skips: " +
+					"virtual-garden-istio-basic-auth-server. Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl " +
+					"port-forward, for example kubectl -n garden port-forward service/plutono 3000. Components that need a skipped one are not " +
+					"deployed either: observability-exposure.",
 			}},
 		},
 		"a component that the release deploys is missing": {

@@ -8,7 +8,7 @@ const (
 	// reasonVirtualRunning goes with VirtualComponentsHealthy=True: the components of the virtual cluster are healthy.
 	reasonVirtualRunning = "VirtualComponentsRunning"
 	// reasonObservabilityRunning goes with ObservabilityComponentsHealthy=True: the components of logging and monitoring are healthy. The
-	// message names the components that the configuration of the operator skips, or that this release does not deploy.
+	// message names the components that the configuration of the operator skips.
 	reasonObservabilityRunning = "ObservabilityComponentsRunning"
 	// reasonObservabilitySkipped goes with ObservabilityComponentsHealthy=True: the configuration of the operator skips all components of
 	// logging and monitoring that this release deploys.

@@ -21,6 +21,33 @@ const (
 	// BlackboxExporter is the row of the program that sends requests to the servers of the garden, as their clients do.
 	BlackboxExporter = "blackbox-exporter"
 
+	// Plutono is the row of the web UI with dashboards.
+	Plutono = "plutono"
+	// FluentDefinitions is the row of the definitions for fluent-operator, and FluentOperator of that operator. It runs FluentBit, which reads
+	// the logs of each node, with the settings of FluentCustomResources.
+	FluentDefinitions     = "fluent-definitions"
+	FluentOperator        = "fluent-operator"
+	FluentBit             = "fluent-bit"
+	FluentCustomResources = "fluent-operator-custom-resources-garden"
+	// Vali and VictoriaLogs are the rows of the stores of logs.
+	Vali         = "vali"
+	VictoriaLogs = "victoria-logs"
+	// VictoriaDefinitions is the row of the definitions for VictoriaOperator, which runs VictoriaLogs.
+	VictoriaDefinitions = "victoria-definitions"
+	VictoriaOperator    = "victoria-operator"
+	// OpenTelemetryDefinitions is the row of the definitions for OpenTelemetryOperator, which runs OpenTelemetryCollector. The collector gets
+	// logs from FluentBit.
+	OpenTelemetryDefinitions = "opentelemetry-definitions"
+	OpenTelemetryOperator    = "opentelemetry-operator"
+	OpenTelemetryCollector   = "opentelemetry-collector"
+	// PersesDefinitions is the row of the definitions for PersesOperator.
+	PersesDefinitions = "perses-definitions"
+	PersesOperator    = "perses-operator"
+	// BasicAuthServer is the row of the server that checks passwords for the gateway, and Exposure of the objects by which the gateway passes
+	// requests on to web UIs.
+	BasicAuthServer = "virtual-garden-istio-basic-auth-server"
+	Exposure        = "observability-exposure"
+
 	// RuntimeSystem is the row of the NetworkPolicies and PriorityClasses of the runtime cluster.
 	RuntimeSystem = "runtime-system"
 	// ResourceManager is the row of the resource manager of the runtime cluster.

@@ -6,15 +6,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/alertmanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/basicauth"
 	"github.com/espalier-dev/espalier/internal/garden/component/blackboxexporter"
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
 	"github.com/espalier-dev/espalier/internal/garden/component/extensionobjects"
+	"github.com/espalier-dev/espalier/internal/garden/component/fluentbit"
+	"github.com/espalier-dev/espalier/internal/garden/component/fluentoperator"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneraccess"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
@@ -28,19 +30,24 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/metricsexporter"
 	"github.com/espalier-dev/espalier/internal/garden/component/networkpolicies"
 	"github.com/espalier-dev/espalier/internal/garden/component/nginxingress"
+	"github.com/espalier-dev/espalier/internal/garden/component/opentelemetry"
+	"github.com/espalier-dev/espalier/internal/garden/component/perses"
+	"github.com/espalier-dev/espalier/internal/garden/component/plutono"
 	"github.com/espalier-dev/espalier/internal/garden/component/projectcontroller"
 	"github.com/espalier-dev/espalier/internal/garden/component/prometheus"
 	"github.com/espalier-dev/espalier/internal/garden/component/prometheusoperator"
 	"github.com/espalier-dev/espalier/internal/garden/component/resourcemanager"
+	"github.com/espalier-dev/espalier/internal/garden/component/vali"
+	"github.com/espalier-dev/espalier/internal/garden/component/victorialogs"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
-	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/component/webui"
 )
 
 // All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and the tasks of a deletion in the
 // reverse order.
 func All() []component.Component {
-	return append([]component.Component{
+	return []component.Component{
 		secretsRow,
 		genericKubeconfig,
 		crds.ETCDComponent,
@@ -49,6 +56,9 @@ func All() []component.Component {
 		crds.IstioComponent,
 		crds.FluentComponent,
 		crds.MonitoringComponent,
+		crds.OpenTelemetryComponent,
+		crds.VictoriaComponent,
+		crds.PersesComponent,
 		crds.ExtensionsComponent,
 		resourcemanager.Component,
 		noManagedResources,
@@ -96,19 +106,20 @@ func All() []component.Component {
 		prometheus.GardenComponent,
 		prometheus.LongtermComponent,
 		blackboxexporter.Component,
+		fluentoperator.Component,
+		fluentbit.CustomResourcesComponent,
+		fluentbit.Component,
+		opentelemetry.OperatorComponent,
+		opentelemetry.CollectorComponent,
+		victorialogs.OperatorComponent,
+		victorialogs.Component,
+		vali.Component,
+		plutono.Component,
+		basicauth.Component,
+		webui.Component,
+		perses.Component,
 
 		unused,
-	}, absent()...)
-}
-
-// absent returns the rows of components that this release does not deploy yet.
-func absent() []component.Component {
-	return []component.Component{
-		missing("fluent-bit"),
-		missing("fluent-operator"),
-		missing("fluent-operator-custom-resources-garden"),
-		missing("plutono", "observability-ingress"),
-		missing("vali"),
 	}
 }
 
@@ -134,19 +145,4 @@ func ValidateSkipped(names []string, at *field.Path) field.ErrorList {
 		}
 	}
 	return errs
-}
-
-// missing returns the row of a ManagedResource of the observability components, which the operator does not deploy yet. The condition then
-// reports that the ManagedResource is missing. Passwords are the logical names of its Secrets, which the operator does not generate either.
-func missing(name string, passwords ...string) component.Component {
-	row := component.Component{
-		Name: name, Plane: component.Runtime, Condition: operatorv1alpha1.ObservabilityComponentsHealthy, Skippable: true,
-		Sets: []component.Set{{Name: name}},
-	}
-	for _, each := range passwords {
-		row.Credentials = append(row.Credentials, component.Credential{
-			Name: each, Rotation: rotation.Observability, Restored: component.FromBackup,
-		})
-	}
-	return row
 }

@@ -178,6 +178,7 @@ func TestMilestones(t *testing.T) {
 			want: []string{
 				"Generating generic token kubeconfig", "Deploying custom resource definitions for fluent-operator",
 				"Deploying custom resource definitions for extensions",
+				"Deploying custom resource definitions for victoria-operator", "Deploying custom resource definitions for perses-operator",
 				"Deploying nginx-ingress controller", "Deploying runtime system resources", "Deploying Kubernetes vertical pod autoscaler",
 				"Deploying ETCD Druid", "Deploying Istio", "Checking preconditions of virtual garden", "Reconciling main ETCD backup entry",
 			},
@@ -186,6 +187,7 @@ func TestMilestones(t *testing.T) {
 			nodes: components.Reconciliation(), row: "vpa", step: components.Deploy,
 			want: []string{
 				"Deploying custom resource definitions for prometheus-operator",
+				"Deploying custom resource definitions for OpenTelemetry operator",
 				"Deploying and waiting for gardener-resource-manager to be healthy",
 			},
 		},
@@ -237,8 +239,9 @@ func TestMilestones(t *testing.T) {
 			want: []string{
 				"Destroying nginx-ingress controller", "Destroying Kubernetes vertical pod autoscaler", "Destroying ETCD Druid", "Destroying Istio",
 				"Destroying main ETCD backup bucket", "Destroying DNSRecords for virtual garden cluster and ingress controller",
-				"Destroying extension resources", "Destroying prometheus-operator", "Destroying kube-state-metrics",
-				"Destroying blackbox-exporter",
+				"Destroying extension resources", "Destroying prometheus-operator", "Destroying kube-state-metrics", "Destroying fluent-operator",
+				"Destroying OpenTelemetry operator", "Destroying victoria-operator", "Destroying Vali", "Destroying Plutono",
+				"Destroying server for passwords of the gateway", "Destroying perses-operator", "Destroying blackbox-exporter",
 			},
 		},
 		"prometheus-operator is destroyed after its instances": {

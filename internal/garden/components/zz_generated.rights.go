@@ -33,6 +33,21 @@ package components
 // Objects of these definitions keep them from being destroyed.
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=alertmanagerconfigs;alertmanagers;podmonitors;probes;prometheusagents;prometheuses;prometheusrules;scrapeconfigs;servicemonitors;thanosrulers,verbs=list
 
+// The definitions of row opentelemetry-definitions are deployed and destroyed.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=instrumentations.opentelemetry.io;opampbridges.opentelemetry.io;opentelemetrycollectors.opentelemetry.io;targetallocators.opentelemetry.io,verbs=create;patch;update;delete
+// Objects of these definitions keep them from being destroyed.
+// +kubebuilder:rbac:groups=opentelemetry.io,resources=instrumentations;opampbridges;opentelemetrycollectors;targetallocators,verbs=list
+
+// The definitions of row victoria-definitions are deployed and destroyed.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=vlsingles.operator.victoriametrics.com,verbs=create;patch;update;delete
+// Objects of these definitions keep them from being destroyed.
+// +kubebuilder:rbac:groups=operator.victoriametrics.com,resources=vlsingles,verbs=list
+
+// The definitions of row perses-definitions are deployed and destroyed.
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=perses.perses.dev;persesdashboards.perses.dev;persesdatasources.perses.dev;persesglobaldatasources.perses.dev,verbs=create;patch;update;delete
+// Objects of these definitions keep them from being destroyed.
+// +kubebuilder:rbac:groups=perses.dev,resources=perses;persesdashboards;persesdatasources;persesglobaldatasources,verbs=list
+
 // The definitions of row extension-definitions are deployed and destroyed.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=backupbuckets.extensions.gardener.cloud;backupentries.extensions.gardener.cloud;dnsrecords.extensions.gardener.cloud;extensions.extensions.gardener.cloud,verbs=create;patch;update;delete
 // Objects of these definitions keep them from being destroyed.

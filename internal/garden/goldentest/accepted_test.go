@@ -55,7 +55,8 @@ func TestAPIServerAcceptsAllGoldenFiles(t *testing.T) {
 func install(t *testing.T, g Gomega, c client.Client, byFile map[string][]*unstructured.Unstructured) {
 	t.Helper()
 	for _, read := range []func() ([]*unstructured.Unstructured, error){
-		crds.ETCD, crds.VPA, crds.Istio, crds.Extensions, crds.Monitoring, crds.ManagedResources,
+		crds.ETCD, crds.VPA, crds.Istio, crds.Fluent, crds.Extensions, crds.Monitoring, crds.ManagedResources, crds.OpenTelemetry,
+		crds.Victoria, crds.Perses,
 	} {
 		definitions, err := read()
 		g.Expect(err).NotTo(HaveOccurred())

@@ -17,6 +17,7 @@ import (
 // readersOfSecrets are the ClusterRoles whose holders may read all Secrets of the runtime or the virtual cluster, with the reason.
 var readersOfSecrets = map[string]string{
 	"gardener.cloud:monitoring:prometheus-operator": "it makes and reads Secrets in the namespaces of all instances",
+	"gardener.cloud:monitoring:perses-operator":     "it makes Secrets for servers of Perses in the namespaces of users",
 	"istiod":                           "its reader of credentials lists them, and also checks identities",
 	"gardener-resource-manager-source": "the resource manager reads the content of ManagedResources of all namespaces",
 	"gardener-resource-manager-tokens-target-invalidator": "the invalidator labels Secrets with old tokens in all namespaces",
@@ -68,6 +69,7 @@ func TestOperatorWritesDefinitionsAndClusterRolesByNameOnly(t *testing.T) {
 	wanted := []string{crds.HVPA}
 	for _, read := range []func() ([]*unstructured.Unstructured, error){
 		crds.ETCD, crds.VPA, crds.Istio, crds.Fluent, crds.Monitoring, crds.Extensions, crds.ManagedResources,
+		crds.OpenTelemetry, crds.Victoria, crds.Perses,
 	} {
 		definitions, err := read()
 		g.Expect(err).NotTo(HaveOccurred())

@@ -61,7 +61,7 @@ var Authorities = []Authority{
 	{Name: GardenerAuthority, CommonName: "gardener", Purpose: "signs certificates of programs of Gardener", Users: "kube-apiserver"},
 	{
 		Name: BasicAuthAuthority, CommonName: "istio-basic-auth-server", RenewsItself: true,
-		Purpose: "kept so that a Garden can be taken over", Users: "none yet",
+		Purpose: "signs the certificate of the server that checks passwords of web UIs", Users: "gateway",
 	},
 }
 

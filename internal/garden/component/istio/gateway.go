@@ -1,6 +1,8 @@
 package istio
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -10,8 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
 	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/rights"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
@@ -25,7 +29,9 @@ const (
 	gatewayRole    = Gateway + "-sds"
 	gatewayPort    = 9443
 	metricsPort    = 15090
-	statusPort     = 15021
+	// PasswordPort is the port of the server that checks passwords.
+	PasswordPort = 10000
+	statusPort   = 15021
 	// version is the version of Istio that the objects are for.
 	version = "1.29.6"
 
@@ -46,9 +52,7 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := object.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
-		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
-	}}
+	owner := gatewayOwner()
 	objects := []client.Object{
 		owner.ServiceAccount(gatewayAccount),
 		owner.RoleIn(gatewayRole, rights.Rule("", "secrets", "get", "watch", "list")),
@@ -61,6 +65,12 @@ func GatewayObjects(v values.Values) ([]client.Object, error) {
 		objects = append(objects, proxyProtocolFilter(owner))
 	}
 	return objects, nil
+}
+
+func gatewayOwner() object.Owner {
+	return object.Owner{Namespace: GatewayNamespace, Labels: map[string]string{
+		"app": Gateway, "istio": "ingressgateway", "istio-role": "garden",
+	}}
 }
 
 func gatewayService(v values.Values, owner object.Owner) *corev1.Service {
@@ -113,7 +123,9 @@ func gatewayDeployment(v values.Values, owner object.Owner, image string) *appsv
 	// netpol-controller makes policies from Services, not from VirtualServices, so the destinations are listed.
 	further := object.Union(network.DNSClients(), network.ClientsOf(
 		"istio-system-istiod-tcp-15012", v.Namespace+"-virtual-garden-kube-apiserver-tcp-443", v.Namespace+"-nginx-ingress-controller-tcp-443",
-	), map[string]string{"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7"})
+	), network.ClientsOf(targets(v)...), map[string]string{
+		"service.istio.io/canonical-name": Gateway, "service.istio.io/canonical-revision": "1.7",
+	})
 	d := owner.WithLabels(map[string]string{"app.kubernetes.io/version": version}).
 		Deployment(Gateway, perZone(v, 2), owner.Labels, further, corev1.PodSpec{
 			ServiceAccountName: gatewayAccount, PriorityClassName: system.Critical, Affinity: apart(owner.Labels), Volumes: m.Volumes,
@@ -125,6 +137,19 @@ func gatewayDeployment(v values.Values, owner object.Owner, image string) *appsv
 		})
 	complete(d, intstr.FromInt32(1), intstr.FromInt32(0), bootstrapName, bootstrap)
 	return d
+}
+
+// targets returns the web UIs that users reach through the gateway, and the server that checks their passwords.
+func targets(v values.Values) []string {
+	exposed := observability.Exposed(v)
+	if len(exposed) == 0 {
+		return nil
+	}
+	all := []string{fmt.Sprintf("%s-%s-tcp-%d", v.Namespace, component.BasicAuthServer, PasswordPort)}
+	for _, ui := range exposed {
+		all = append(all, fmt.Sprintf("%s-%s-tcp-%d", v.Namespace, ui.Service, ui.PodPort))
+	}
+	return all
 }
 
 func gatewayContainer(v values.Values, image string, paths []corev1.VolumeMount) corev1.Container {

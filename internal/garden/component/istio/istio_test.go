@@ -34,10 +34,12 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	unproxied.LoadBalancers.ProxyProtocol = &operatorv1alpha1.ProxyProtocol{}
 	ownAutoscaler := plain(t)
 	ownAutoscaler.VerticalPodAutoscaler = false
+	hidden := plain(t)
+	hidden.SkipComponents = []string{"virtual-garden-istio-basic-auth-server"}
 	objects := map[string][]client.Object{}
 	for name, v := range map[string]values.Values{
 		"plain": plain(t), "one-zone": plain(t, "a"), "three-zones": plain(t, "a", "b", "c"), "load-balancer": balanced, "own-vpa": ownAutoscaler,
-		"proxy-protocol": proxied, "no-proxy-protocol": unproxied, "dual-stack": dual,
+		"proxy-protocol": proxied, "no-proxy-protocol": unproxied, "dual-stack": dual, "without-web-uis": hidden,
 	} {
 		g := NewWithT(t)
 		system, err := istio.Objects(v)

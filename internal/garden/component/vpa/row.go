@@ -15,7 +15,7 @@ var Component = component.Component{
 	Unless: values.Values.WithoutVPA, Ignored: UnknownGates,
 	Deploy: component.Task{
 		Name:  "Deploying Kubernetes vertical pod autoscaler",
-		After: []string{component.ResourceManager, component.MonitoringDefinitions},
+		After: []string{component.ResourceManager, component.MonitoringDefinitions, component.OpenTelemetryDefinitions},
 		Does: "generates the certificate of its webhook, and creates ManagedResource `vpa`; deletes it if the Garden disables the vertical " +
 			"pod autoscaler",
 	},

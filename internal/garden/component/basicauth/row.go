@@ -1,0 +1,76 @@
+package basicauth
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/secrets"
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
+)
+
+// PasswordSecret is the logical name of the Secret with the user and the password of the web UIs.
+const PasswordSecret = "observability-ingress"
+
+const serverSecret = Name + "-tls"
+
+// Component is the server that checks passwords. Web UIs are exposed after it is healthy.
+var Component = row()
+
+func row() component.Component {
+	row := observability.Component(Name, "server for passwords of the gateway",
+		"generates the password of the web UIs, and creates ManagedResource `"+Name+"`, with the EnvoyFilter that makes the gateway ask the "+
+			"server; waits until the server is healthy", nil,
+		func(v values.Values, s component.Secrets) ([]client.Object, error) {
+			return Objects(v, Credentials{
+				Server: s.Generated[serverSecret].Name, Password: s.Generated[PasswordSecret].Name,
+				Bundle: s.Bundles[rotation.BasicAuthAuthority].Data[secretconfig.DataKeyCertificateBundle],
+			})
+		})
+	row.Ready, row.Within = judgement.Ready, 5*time.Minute
+	row.Needs = component.Needs{Bundles: []string{rotation.BasicAuthAuthority}}
+	row.Credentials = []component.Credential{
+		{
+			Name: PasswordSecret, Request: Password, Rotation: rotation.Observability,
+			Purpose: "authenticates users of the web UIs at the gateway", Users: "users",
+			Renewal: "operation `rotate-observability-credentials`", Test: "TestPasswordsOfWebUIsAreRotated",
+			Restored: component.FromBackup,
+		},
+		{Name: serverSecret, Request: Certificate, Purpose: "serves requests of the gateway", Users: Name, Restored: component.GeneratedAgain},
+	}
+	row.Unless = Unless
+	row.Destroy.After = []string{component.Exposure}
+	return row
+}
+
+// Unless returns why a Garden has no password for web UIs, in one sentence, or "".
+func Unless(v values.Values) string {
+	if len(observability.Exposed(v)) == 0 {
+		return "No web UI is exposed."
+	}
+	return ""
+}
+
+// Password returns the request for the user and the password.
+func Password(values.Values) secrets.Request {
+	return secrets.Request{Config: secretconfig.BasicAuth{
+		Name: PasswordSecret, Format: secretconfig.FormatNormal, Username: "admin", PasswordLength: 32,
+	}, Persist: true}
+}
+
+// Certificate returns the request for the certificate of the server.
+func Certificate(v values.Values) secrets.Request {
+	return secrets.Request{
+		Config: secretconfig.Certificate{
+			Name: serverSecret, CommonName: Name, DNSNames: object.DNSNames(v.Namespace, Name), Type: secretconfig.Server,
+			SkipPublishingCACertificate: true,
+		},
+		SignedBy: rotation.BasicAuthAuthority,
+	}
+}

@@ -1,0 +1,42 @@
+package fluentbit_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component/fluentbit"
+	"github.com/espalier-dev/espalier/internal/garden/goldentest"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
+	objects := func(collector bool) []client.Object {
+		v := goldentest.Values(t, func(*values.Values) any { return &struct{}{} }, "{}")
+		v.OpenTelemetryCollector = collector
+		all, err := fluentbit.Objects(v)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return append(all, fluentbit.CustomResources(v)...)
+	}
+	goldentest.Compare(t, "", map[string][]client.Object{"collector": objects(true), "vali": objects(false)})
+}
+
+// The selector of a DaemonSet cannot change, so that other labels need another DaemonSet.
+func TestOtherLabelsAreAnotherObject(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(fluentbit.ObjectName(true)).To(MatchRegexp("^fluent-bit-[0-9a-f]{5}$"))
+	g.Expect(fluentbit.ObjectName(true)).NotTo(Equal(fluentbit.ObjectName(false)))
+}
+
+func TestLogsAreCollectedOnlyForAStore(t *testing.T) {
+	g := NewWithT(t)
+	of := func(o values.Operator) string { return fluentbit.Unless(values.Values{Operator: o}) }
+	g.Expect(of(values.Operator{OpenTelemetryCollector: true})).To(BeEmpty())
+	g.Expect(of(values.Operator{})).To(BeEmpty())
+	g.Expect(of(values.Operator{SkipComponents: []string{"vali"}})).To(ContainSubstring("no store of logs"))
+	g.Expect(of(values.Operator{SkipComponents: []string{"vali"}, OpenTelemetryCollector: true, VictoriaLogs: true})).To(BeEmpty())
+	g.Expect(of(values.Operator{SkipComponents: []string{"opentelemetry-collector"}, OpenTelemetryCollector: true})).
+		To(ContainSubstring("skips the collector"))
+	g.Expect(of(values.Operator{SkipComponents: []string{"opentelemetry-collector"}})).To(BeEmpty())
+}

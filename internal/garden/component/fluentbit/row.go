@@ -1,0 +1,35 @@
+package fluentbit
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// Component is fluent-bit.
+var Component = afterControlPlane(observability.Component(Name, "fluent-bit",
+	"creates ManagedResource `fluent-bit`, if there is a store of logs", nil,
+	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }))
+
+// CustomResourcesComponent is the parts of the configuration that only a garden has.
+var CustomResourcesComponent = afterControlPlane(observability.Component(
+	component.FluentCustomResources, "custom resources for fluent-operator",
+	"creates ManagedResource `fluent-operator-custom-resources-garden`, if there is a store of logs", nil,
+	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return CustomResources(v), nil }))
+
+// afterControlPlane returns the row with a destruction that keeps the logs of the destruction of the control plane.
+func afterControlPlane(row component.Component) component.Component {
+	row.Requires, row.Unless = []string{component.FluentOperator}, Unless
+	row.Destroy.After = append(row.Destroy.After, component.VirtualDestroyed)
+	return row
+}
+
+// Unless returns why a Garden collects no logs, in one sentence, or "".
+func Unless(v values.Values) string {
+	if v.OpenTelemetryCollector && (v.Skips(component.OpenTelemetryCollector) || v.Skips(component.OpenTelemetryOperator)) {
+		return "The configuration of the operator skips the collector, to which fluent-bit would send logs."
+	}
+	return observability.WithoutLogs(v)
+}

@@ -1,0 +1,29 @@
+package fluentoperator
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/fluentbit"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// fluent-operator must run until it has removed its finalizer from the FluentBit.
+// +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=fluentbits,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
+
+// Component is fluent-operator. gardenlet leaves it to the operator in a runtime cluster that is a Seed, too.
+var Component = row()
+
+func row() component.Component {
+	row := observability.Component(Name, "fluent-operator",
+		"creates ManagedResource `fluent-operator`, also for the [Seed](runtime-as-seed.md) of the runtime cluster",
+		nil,
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
+	row.Destroy.After = []string{component.FluentBit, component.FluentCustomResources}
+	row.Users = []component.Object{
+		{GroupVersionKind: fluentbit.Kind, Name: fluentbit.ObjectName(true)},
+		{GroupVersionKind: fluentbit.Kind, Name: fluentbit.ObjectName(false)},
+	}
+	return row
+}

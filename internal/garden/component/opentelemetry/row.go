@@ -1,0 +1,50 @@
+package opentelemetry
+
+import (
+	"cmp"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/observability"
+	"github.com/espalier-dev/espalier/internal/garden/values"
+)
+
+// The operator must run until it has removed its finalizer from the collector.
+// +kubebuilder:rbac:groups=opentelemetry.io,resources=opentelemetrycollectors,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
+
+// OperatorComponent is the operator. gardenlet leaves it to the operator of the garden in a runtime cluster that is a Seed, too.
+var OperatorComponent = operatorRow()
+
+// CollectorComponent is the collector.
+var CollectorComponent = collectorRow()
+
+func operatorRow() component.Component {
+	row := observability.Component(component.OpenTelemetryOperator, "OpenTelemetry operator",
+		"creates ManagedResource `opentelemetry-operator`, if feature gate `OpenTelemetryCollector` is `true`",
+		nil,
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return OperatorObjects(v) })
+	row.Unless = Unless
+	row.Destroy.After = []string{component.OpenTelemetryCollector, component.VirtualDestroyed}
+	row.Users = []component.Object{{GroupVersionKind: Kind, Name: collector}}
+	return row
+}
+
+func collectorRow() component.Component {
+	row := observability.Component(collector, "OpenTelemetry collector",
+		"creates ManagedResource `opentelemetry-collector`, if feature gate `OpenTelemetryCollector` is `true` and there is a store of logs",
+		[]string{component.OpenTelemetryOperator},
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return CollectorObjects(v) })
+	row.Requires = []string{component.OpenTelemetryOperator}
+	row.Unless = func(v values.Values) string { return cmp.Or(Unless(v), observability.WithoutLogs(v)) }
+	row.Destroy.After = []string{component.FluentBit}
+	return row
+}
+
+// Unless returns why a Garden has no collector, in one sentence, or "".
+func Unless(v values.Values) string {
+	if v.OpenTelemetryCollector {
+		return ""
+	}
+	return "The configuration of the operator has feature gate OpenTelemetryCollector set to false."
+}

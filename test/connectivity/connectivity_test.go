@@ -53,6 +53,8 @@ func reasons() map[string]string {
 		anywhere: `API servers call webhooks, those of the resource manager at 9449, from addresses that no policy can name.
 Clients of the virtual cluster and of the ingress domains connect to 9443 of the gateway. Its ports 8132 and 8443 are
 for Shoots, in a seed that is also the runtime cluster.`,
+		"garden/plutono": `It reads metrics and logs, in a runtime cluster that is a Seed also from the Prometheus of the
+Seed.`,
 		"garden/alertmanager-garden": `Its Pods tell each other which alerts they have sent. Receivers of alerts are in public and private
 networks.`,
 		"garden/blackbox-exporter": `It reaches the API server of the virtual cluster as clients do: through the gateway.`,

@@ -63,6 +63,9 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying custom resource definitions for Istio":                                            "Succeeded",
 		"Deploying custom resource definitions for fluent-operator":                                  "Succeeded",
 		"Deploying custom resource definitions for prometheus-operator":                              "Succeeded",
+		"Deploying custom resource definitions for OpenTelemetry operator":                           "Succeeded",
+		"Deploying custom resource definitions for victoria-operator":                                "Succeeded",
+		"Deploying custom resource definitions for perses-operator":                                  "Succeeded",
 		"Deploying custom resource definitions for extensions":                                       "Succeeded",
 		"Deploying and waiting for gardener-resource-manager to be healthy":                          "Succeeded",
 		"Deploying nginx-ingress controller":                                                         "Succeeded",
@@ -116,6 +119,18 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		"Deploying Prometheus for the garden":                                                        "Succeeded",
 		"Deploying long-term Prometheus":                                                             "Succeeded",
 		"Deploying blackbox-exporter":                                                                "Succeeded",
+		"Deploying fluent-operator":                                                                  "Succeeded",
+		"Deploying custom resources for fluent-operator":                                             "Succeeded",
+		"Deploying fluent-bit":                                                                       "Succeeded",
+		"Deploying OpenTelemetry operator":                                                           "Succeeded",
+		"Deploying OpenTelemetry collector":                                                          "Succeeded",
+		"Deploying victoria-operator":                                                                "Succeeded",
+		"Deploying VictoriaLogs":                                                                     "Succeeded",
+		"Deploying Vali":                                                                             "Succeeded",
+		"Deploying Plutono":                                                                          "Succeeded",
+		"Deploying server for passwords of the gateway":                                              "Succeeded",
+		"Deploying web UIs at the gateway":                                                           "Succeeded",
+		"Deploying perses-operator":                                                                  "Succeeded",
 	}))
 
 	namespace := &corev1.Namespace{}
@@ -144,7 +159,7 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 		ContainSubstring("server: https://virtual-garden-kube-apiserver\n"),
 		ContainSubstring("tokenFile: /var/run/secrets/gardener.cloud/shoot/generic-kubeconfig/token\n"),
 	))
-	s.Expect(s.definitions(deployedGroups...)).To(HaveLen(3 + 2 + 14 + 13 + 10 + 4 + 1))
+	s.Expect(s.definitions(deployedGroups...)).To(HaveLen(3 + 2 + 14 + 13 + 10 + 4 + 1 + 4 + 1 + 4))
 	for _, name := range []string{"", "-webhooks", "-networkpolicies", "-tokens"} {
 		s.Expect(s.exists(&appsv1.Deployment{}, s.namespace(), "gardener-resource-manager"+name)).To(BeTrue(), name)
 	}

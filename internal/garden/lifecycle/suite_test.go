@@ -132,6 +132,7 @@ func newBareScene(t *testing.T) *scene {
 	prepare(t)
 	s := newSceneIn(t, prepared.bare)
 	s.reconciler.OmitsDefinition = nil
+	s.reconciler.Operator.OpenTelemetryCollector, s.reconciler.Operator.VictoriaLogs, s.reconciler.Operator.Perses = true, true, true
 	return s
 }
 
@@ -429,7 +430,7 @@ func (s *scene) definitions(groups ...string) []string {
 
 var deployedGroups = []string{
 	"druid.gardener.cloud", "autoscaling.k8s.io", "istio.io", "fluentbit.fluent.io", "monitoring.coreos.com", "extensions.gardener.cloud",
-	"resources.gardener.cloud",
+	"resources.gardener.cloud", "opentelemetry.io", "operator.victoriametrics.com", "perses.dev",
 }
 
 // delete marks the Garden for deletion.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/references"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
@@ -172,6 +173,8 @@ func statefulSet(v values.Values, owner object.Owner, config string) (client.Obj
 			}},
 		},
 	}
+	// The size of the volume of an existing StatefulSet cannot change. A new StatefulSet uses the existing volume.
+	set.Annotations = map[string]string{resourcesv1alpha1.DeleteOnInvalidUpdate: "true"}
 	return set, references.InjectAnnotations(set)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/observability"
@@ -53,7 +54,9 @@ func Objects(v values.Values) ([]client.Object, error) {
 			// Routes apply to the alerts of all namespaces, not only of their own.
 			"alertmanagerConfigMatcherStrategy": map[string]any{"type": "None"},
 		},
-		Annotations: object.Union(network.From(network.GardenScrapeTargets, port), network.From(network.SeedScrapeTargets, port)),
+		Annotations: object.Union(
+			network.From(network.GardenScrapeTargets, port), network.From(network.SeedScrapeTargets, port), istio.Reachable(v, Name),
+		),
 		Ports:       []corev1.ServicePort{object.ServicePort(PortName, port, port)},
 	}
 	return append(instance.Objects(v), observability.ServiceMonitor(v, observability.Garden, Name, map[string]any{

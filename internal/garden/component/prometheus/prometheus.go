@@ -62,7 +62,7 @@ func instance(image, name string) observability.Instance {
 		CPU: "300m", Memory: "1000Mi", MinAllowed: pods.Memory("100M"), Volume: "prometheus-db", Spec: spec,
 		Annotations: object.Union(
 			network.From(network.GardenScrapeTargets, port), network.From(network.SeedScrapeTargets, port),
-			network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}}]`),
+			network.FromNamespaces(`[{"matchLabels":{"gardener.cloud/role":"shoot"}},{"matchLabels":{"gardener.cloud/role":"istio-ingress"}}]`),
 			map[string]string{istio.ExportTo: istio.GatewayNamespace},
 		),
 		Ports: []corev1.ServicePort{object.ServicePort(portName, servicePort, port)},

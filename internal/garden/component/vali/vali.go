@@ -26,10 +26,10 @@ import (
 const Name = component.Vali
 
 // Service is the name of the Service.
-const Service = "logging"
+const Service = observability.ValiService
 
 const (
-	port        = 3100
+	port        = observability.ValiPort
 	curatorPort = 2718
 	// user is the user of the image, which owns the files in existing volumes.
 	user = 10001

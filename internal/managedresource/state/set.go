@@ -1,5 +1,6 @@
 // Package state is the memory of the ManagedResource controller about sets (ManagedResources) between reconciliations. After a restart it
-// is empty, which costs one list per kind and one read per Secret: everything that must survive is in the status of the sets.
+// is empty, which costs one list per kind and one read per Secret: everything that must survive is in the status of the sets. Only Former
+// cannot be restored.
 package state
 
 import (

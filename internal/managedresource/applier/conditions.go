@@ -27,8 +27,9 @@ const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 // had written it before it wrote the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
-// codeDrifted marks the condition ResourcesApplied of a set with drift that is reported and not repaired. After a restart, the code shows that
-// managedFields do not prove that an object is in its desired state: another program may have written it under the name of this controller.
+// codeDrifted marks the condition ResourcesApplied of a set with drift that is reported and not repaired. After a restart, the code shows
+// that managedFields do not prove that an object is in its desired state: another program may have written it under the name of this
+// controller.
 const codeDrifted corev1beta1.ErrorCode = "ESPALIER_DRIFT_REPORTED"
 
 // hasCode reports whether the condition ResourcesApplied has a code.

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// mayWait reports whether a change of a set may have to wait for other sets or for an approval. The controller then keeps the content that was
-// applied last in its memory, because the Secrets no longer contain it.
+// mayWait reports whether a change of a set may have to wait for other sets or for an approval. The controller then keeps the content that
+// was applied last in its memory, because the Secrets no longer contain it.
 func mayWait(mr *resourcesv1alpha1.ManagedResource) bool {
 	_, needsApproval := mr.Annotations[resourcesv1alpha1.Approved]
 	return needsApproval || mr.Annotations[resourcesv1alpha1.DependsOn] != ""
@@ -40,8 +40,8 @@ func (r *Reconciler) restoreFormer(ctx context.Context, p *pass) (result *outcom
 	return result, fault
 }
 
-// awaitDependencies reports that a changed set is not applied yet. If its former content was applied completely, the objects of that content
-// are repaired, and their health is judged. An event of the other sets causes the next reconciliation.
+// awaitDependencies reports that a changed set is not applied yet. If its former content was applied completely, the objects of that
+// content are repaired, and their health is judged. An event of the other sets causes the next reconciliation.
 func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet string) (ctrl.Result, error) {
 	p.set.Announced = ""
 	waiting := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDependenciesPending, unmet)

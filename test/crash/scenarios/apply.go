@@ -96,8 +96,9 @@ var updates = []harness.Scenario{
 		},
 		Begin: func(w *harness.World) {
 			w.Create(serviceAccount("cook"))
-			w.Create(manifest("rbac.authorization.k8s.io/v1", "RoleBinding", "cook", `roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
-subjects: [{kind: ServiceAccount, name: cook, namespace: $NS}]`))
+			w.Create(manifest("rbac.authorization.k8s.io/v1", "RoleBinding", "cook",
+				`subjects: [{kind: ServiceAccount, name: cook, namespace: $NS}]
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}`))
 		},
 		First: created(nil, configMap("changed", "1"), configMap("pruned", "1"), secret("token", "1")),
 		Act:   slices.Concat(updated(configMap("changed", "2"), configMap("new", "1"), secret("token", "2")), deleted()),

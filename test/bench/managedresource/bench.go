@@ -79,8 +79,8 @@ func open(r *harness.Run, s setup, w workload) *bench {
 	return b
 }
 
-// configure writes the configuration of the controller: the defaults except for the changes of the setup, and further sections. It has leader
-// election with its lease, and no client-side limits.
+// configure writes the configuration of the controller: the defaults except for the changes of the setup, and further sections. It has
+// leader election with its lease, and no client-side limits.
 func (b *bench) configure(further string) {
 	second := ""
 	if b.twoClusters {

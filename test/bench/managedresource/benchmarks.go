@@ -21,7 +21,9 @@ import (
 
 // All returns the benchmarks.
 func All() []harness.Benchmark {
-	return []harness.Benchmark{workloadsBenchmark(), identityBenchmark(), latencyBenchmark(), scaleBenchmark(), secretsBenchmark(), soakBenchmark()}
+	return []harness.Benchmark{
+		workloadsBenchmark(), identityBenchmark(), latencyBenchmark(), scaleBenchmark(), secretsBenchmark(), soakBenchmark(),
+	}
 }
 
 func workloadsBenchmark() harness.Benchmark {

@@ -77,6 +77,10 @@ func (b *bench) withRights(rights string, rests bool, rested *figures) (f figure
 	}
 	b.update(&f)
 	b.remove(&f)
+	b.Parallel(b.sets, workers, func(set int) { // the next round creates them again
+		secret, _ := setOf(sourceNamespace, set, nil)
+		b.Check(b.source.bare.Delete(b.Ctx, secret))
+	})
 	return f
 }
 

@@ -69,7 +69,7 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	}
 	name := request.Config.LogicalName()
 	kept, former, bundles := blocksOf(data), "", i.bundlesOf(name)
-	if len(bundles) == 0 && !request.IgnoreOld && i.hasSeveralPredecessors(name) {
+	if len(bundles) == 0 && i.hasSeveralPredecessors(request) {
 		return missing, nil
 	}
 	droppable := slices.Clone(kept)
@@ -89,11 +89,14 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	return former, nil
 }
 
-// hasSeveralPredecessors reports whether the observed Secrets of a logical name, without the current one, are from several rotations.
-func (i *Inventory) hasSeveralPredecessors(logicalName string) bool {
-	generations := map[int64]bool{}
+// hasSeveralPredecessors reports whether the observed Secrets of a request, without the current one and those that the request forgets, are
+// from several rotations. If the status is older than the last rotation, they may be from later rotations.
+func (i *Inventory) hasSeveralPredecessors(request Request) bool {
+	name, generations := request.Config.LogicalName(), map[int64]bool{}
+	current := i.entries[name].current
 	for _, each := range i.observed {
-		if i.manages(each) && each.Labels[LabelName] == logicalName && each.Name != i.entries[logicalName].current.Name {
+		forgotten := request.IgnoreOld && generation(each) < generation(current)
+		if i.manages(each) && each.Labels[LabelName] == name && each.Name != current.Name && !forgotten {
 			generations[generation(each)] = true
 		}
 	}

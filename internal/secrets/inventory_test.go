@@ -2,6 +2,7 @@ package secrets_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -765,4 +766,34 @@ func TestSecretThatIsLaterThanAllBundlesWasNotRotatedAway(t *testing.T) {
 	n.secrets = append(n.secrets, first)
 	g.Expect(wasForgotten(first.Name)).To(BeTrue())
 	g.Expect(wasForgotten(second.Name)).To(BeFalse())
+}
+
+// If the status is older than two rotations, and the bundle is lost, nothing shows which of the later keys is in use.
+func TestBundleIsNotMadeOfOneOfSeveralLaterKeys(t *testing.T) {
+	g := NewWithT(t)
+	n := newNamespace()
+	request := secrets.Request{Config: config.RSAKey{Name: "key", Bits: 4096}, KeepOld: true}
+	var keys []corev1.Secret
+	began := []time.Time{}
+	for range 4 {
+		n.now = n.now.Add(time.Hour)
+		n.rotate("key")
+		began = append(began, n.now)
+		inventory := n.mustReconcile(t, request)
+		keys = append(keys, *get(t, inventory, "key", secrets.Current))
+	}
+	request.IgnoreOld = true
+	for status, several := range []bool{true, true, false, false} { // keys from before the rotation in the status are forgotten
+		n.options.RotationTimes["key"], n.secrets = began[status], slices.Clone(keys)
+		inventory, err := n.inventory()
+		g.Expect(err).NotTo(HaveOccurred())
+		step, err := inventory.Plan(request, n.source())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(step.Desired.Name).To(Equal(keys[status].Name))
+		bundle, err := inventory.Record(request, step.Desired, n.now)
+		g.Expect(err).NotTo(HaveOccurred())
+		dropped, err := inventory.Dropped(request, *bundle, n.now)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(dropped != "").To(Equal(several), "status %d", status)
+	}
 }

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"strings"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,16 +33,26 @@ const (
 	CheckBackup = "etcd-backup"
 )
 
-// Names of the checks before a rotation starts, beside CheckBackup and CheckSeeds.
+// Names of the checks before a rotation starts, beside CheckBackup and CheckSeeds. Before a rotation, CheckBackup is the check that there
+// is a recent backup: etcd-druid reports that snapshots are as recent as their schedule demands.
 const (
 	// CheckETCDs is the check that the etcds are ready.
 	CheckETCDs = "etcds"
+	// CheckQuota is the check that the data of the etcds are smaller than maxUsed of their quotas: a rotation of the encryption key writes all
+	// encrypted objects twice.
+	CheckQuota = "etcd-quota"
 	// CheckRollouts is the check that the API servers and kube-controller-manager are rolled out.
 	CheckRollouts = "rollouts"
 )
 
 // deprecatedMetric is a metric of API servers. It has a sample for each deprecated API that was requested since the server started.
 const deprecatedMetric = "apiserver_requested_deprecated_apis"
+
+// sizeMetric is a metric of kube-apiserver: the size of the data of each etcd, in bytes.
+const sizeMetric = "apiserver_storage_size_bytes"
+
+// maxUsed is the part of the quota of an etcd, in percent, from which on no rotation starts.
+const maxUsed = 80
 
 // checkUpgrade fails if an upgrade of the virtual cluster to the next minor version would break its users, or could not be undone.
 func (c checks) checkUpgrade(ctx context.Context) error {
@@ -72,18 +85,23 @@ func failed(check string, err error) error {
 	return &CheckError{check, err}
 }
 
+// metrics returns the metrics of one of the API servers.
+func (c checks) metrics(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	clients, err := c.connection.Clients(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return clients.REST.Get().AbsPath("/metrics").DoRaw(ctx)
+}
+
 // checkDeprecatedAPIs asks one of the API servers. If none answers, it succeeds, because the upgrade may repair them.
 func (c checks) checkDeprecatedAPIs(ctx context.Context) error {
 	if c.skips(CheckDeprecatedAPIs) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	clients, err := c.connection.Clients(ctx)
-	var metrics []byte
-	if err == nil {
-		metrics, err = clients.REST.Get().AbsPath("/metrics").DoRaw(ctx)
-	}
+	metrics, err := c.metrics(ctx)
 	if err != nil {
 		log.FromContext(ctx).Info("Did not check for deprecated APIs, because the virtual cluster does not answer", "reason", err.Error())
 		return nil
@@ -107,10 +125,7 @@ func removedAPIs(metrics []byte, wanted *version.Version) ([]string, error) {
 	}
 	var removed []string
 	for _, sample := range families[deprecatedMetric].GetMetric() {
-		labels := map[string]string{}
-		for _, each := range sample.GetLabel() {
-			labels[each.GetName()] = each.GetValue()
-		}
+		labels := labelsOf(sample)
 		in, err := version.ParseGeneric(labels["removed_release"])
 		if err != nil || !wanted.AtLeast(in) { // some APIs are only deprecated
 			continue
@@ -120,6 +135,54 @@ func removedAPIs(metrics []byte, wanted *version.Version) ([]string, error) {
 	}
 	slices.Sort(removed)
 	return slices.Compact(removed), nil
+}
+
+func labelsOf(sample *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, each := range sample.GetLabel() {
+		labels[each.GetName()] = each.GetValue()
+	}
+	return labels
+}
+
+// quotaProblem asks one of the API servers for the sizes of the etcds, and returns why no rotation must start, or "". Quota is the smallest
+// quota of the etcds. If no API server answers, there is no problem that is known: a rotation does not go on then.
+func (c checks) quotaProblem(ctx context.Context, quota *resource.Quantity) string {
+	if quota == nil || c.skips(CheckQuota) {
+		return ""
+	}
+	metrics, err := c.metrics(ctx)
+	if err != nil {
+		log.FromContext(ctx).Info("Did not check the quota of etcds, because the virtual cluster does not answer", "reason", err.Error())
+		return ""
+	}
+	full, err := fullEtcds(metrics, *quota)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s; %s", err, advice("make it answer with metrics", CheckQuota))
+	case len(full) > 0:
+		return fmt.Sprintf("kube-apiserver reports for its etcds, whose quota is %s: %s; %s", quota, strings.Join(full, ", "),
+			advice("delete objects that nobody needs, and wait for the next defragmentation", CheckQuota))
+	}
+	return ""
+}
+
+// fullEtcds returns the etcds in the metrics of an API server that use at least maxUsed of a quota.
+func fullEtcds(metrics []byte, quota resource.Quantity) ([]string, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics))
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of the virtual cluster: %w", err)
+	}
+	var full []string
+	for _, sample := range families[sizeMetric].GetMetric() {
+		used := max(sample.GetGauge().GetValue(), sample.GetUntyped().GetValue())
+		if percent := used / quota.AsApproximateFloat64() * 100; percent >= maxUsed {
+			full = append(full, fmt.Sprintf("%s is filled to %.0f%%", labelsOf(sample)["storage_cluster_id"], percent))
+		}
+	}
+	slices.Sort(full)
+	return slices.Compact(full), nil
 }
 
 // checkBackup reads the status of the main etcd. If etcd-druid has not reported the state of backups yet, checkBackup succeeds.
@@ -147,18 +210,37 @@ func backupProblem(live *druidcorev1alpha1.Etcd) string {
 	return ""
 }
 
+// noBackupProblem returns why it is not known that an Etcd has a recent backup, or "". An Etcd without a store has none.
+func noBackupProblem(live *druidcorev1alpha1.Etcd) string {
+	if live.Spec.Backup.Store == nil || slices.ContainsFunc(live.Status.Conditions, func(each druidcorev1alpha1.Condition) bool {
+		return each.Type == druidcorev1alpha1.ConditionTypeBackupReady && each.Status == druidcorev1alpha1.ConditionTrue
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("etcd-druid does not report a recent backup of Etcd %s/%s; %s", live.Namespace, live.Name,
+		advice("wait until its condition "+string(druidcorev1alpha1.ConditionTypeBackupReady)+" is True", CheckBackup))
+}
+
 // startProblem returns why no rotation must start, or "". A rotation restarts etcds and API servers, and writes all encrypted objects.
 // Etcds and Deployments that do not exist yet are no problem.
 func (c checks) startProblem(ctx context.Context) (string, error) {
 	var problems []string
+	var quota *resource.Quantity
 	for _, name := range []string{etcd.Main.Name(), etcd.Events.Name()} {
 		live, err := read(ctx, c.namespace, name, &druidcorev1alpha1.Etcd{})
 		if err != nil {
 			return "", err
 		}
-		if live != nil {
-			problems = append(problems, c.etcdProblems(live)...)
+		if live == nil {
+			continue
 		}
+		problems = append(problems, c.etcdProblems(live)...)
+		if own := live.Spec.Etcd.Quota; own != nil && (quota == nil || own.Cmp(*quota) < 0) {
+			quota = own
+		}
+	}
+	if problem := c.quotaProblem(ctx, quota); problem != "" {
+		problems = append(problems, problem)
 	}
 	for _, name := range []string{kubeapiserver.Name, gardenerapiserver.Name, kubecontrollermanager.Name} {
 		live, err := c.deployment(ctx, name)
@@ -182,7 +264,7 @@ func (c checks) startProblem(ctx context.Context) (string, error) {
 // etcdProblems returns why no rotation must start while an Etcd has this status.
 func (c checks) etcdProblems(live *druidcorev1alpha1.Etcd) []string {
 	var problems []string
-	if problem := backupProblem(live); problem != "" && !c.skips(CheckBackup) {
+	if problem := cmp.Or(backupProblem(live), noBackupProblem(live)); problem != "" && !c.skips(CheckBackup) {
 		problems = append(problems, problem)
 	}
 	if !ptr.Deref(live.Status.Ready, false) && !c.skips(CheckETCDs) {

@@ -3,7 +3,10 @@ package virtual
 import (
 	"testing"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
@@ -23,4 +26,55 @@ apiserver_requested_deprecated_apis{group="",removed_release="",resource="endpoi
 	removed, err = removedAPIs(nil, version.MustParseSemantic("1.36.3"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(removed).To(BeEmpty())
+}
+
+func TestEtcdsThatAreAlmostFull(t *testing.T) {
+	g := NewWithT(t)
+	metrics := []byte(`# TYPE apiserver_storage_size_bytes gauge
+apiserver_storage_size_bytes{storage_cluster_id="etcd-0"} 8.1e+09
+apiserver_storage_size_bytes{storage_cluster_id="etcd-1"} 2.0e+07
+`)
+	quota := resource.MustParse("8Gi")
+	g.Expect(fullEtcds(metrics, quota)).To(Equal([]string{"etcd-0 is filled to 94%"}))
+	g.Expect(fullEtcds(metrics, resource.MustParse("16Gi"))).To(BeEmpty())
+	g.Expect(fullEtcds(nil, quota)).To(BeEmpty())
+	_, err := fullEtcds([]byte("no metric"), quota)
+	g.Expect(err).To(MatchError(HavePrefix("read metrics of the virtual cluster: ")))
+}
+
+func TestEtcdNeedsARecentBackupIfItHasAStore(t *testing.T) {
+	etcd := func(store bool, reported ...druidcorev1alpha1.Condition) *druidcorev1alpha1.Etcd {
+		e := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "main"}}
+		if store {
+			e.Spec.Backup.Store = &druidcorev1alpha1.StoreSpec{}
+		}
+		e.Status.Conditions, e.Status.Ready = reported, new(bool)
+		*e.Status.Ready = true
+		return e
+	}
+	reports := func(status druidcorev1alpha1.ConditionStatus) druidcorev1alpha1.Condition {
+		return druidcorev1alpha1.Condition{Type: "BackupReady", Status: status, Message: "a message"}
+	}
+	for sentence, tc := range map[string]struct {
+		etcd    *druidcorev1alpha1.Etcd
+		skipped []string
+		want    string
+	}{
+		"no store":         {etcd: etcd(false)},
+		"a recent backup":  {etcd: etcd(true, reports("True"))},
+		"not reported yet": {etcd: etcd(true), want: "etcd-druid does not report a recent backup of Etcd garden/main; wait until"},
+		"unknown":          {etcd: etcd(true, reports("Unknown")), want: "etcd-druid does not report a recent backup of Etcd garden/main; wait"},
+		"backups fail":     {etcd: etcd(true, reports("False")), want: "backups of Etcd garden/main fail: a message; repair them, or skip"},
+		"skipped":          {etcd: etcd(true), skipped: []string{"etcd-backup"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			problems := checks{skipped: tc.skipped}.etcdProblems(tc.etcd)
+			if tc.want == "" {
+				g.Expect(problems).To(BeEmpty())
+				return
+			}
+			g.Expect(problems).To(ConsistOf(And(HavePrefix(tc.want), HaveSuffix("espalier.dev/skipped-checks=etcd-backup"))))
+		})
+	}
 }

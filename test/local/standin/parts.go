@@ -220,7 +220,11 @@ func Etcds() Part {
 			if _, asked := o.GetAnnotations()[operation]; !asked {
 				return nil
 			}
-			status := map[string]any{"ready": true, "conditions": []any{condition("AllMembersUpdated", "True")}}
+			conditions := []any{condition("AllMembersUpdated", "True")}
+			if _, backedUp, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "backup", "store"); backedUp {
+				conditions = append(conditions, condition("BackupReady", "True"))
+			}
+			status := map[string]any{"ready": true, "conditions": conditions}
 			if err := settleStatus(ctx, c, o, status); err != nil {
 				return err
 			}

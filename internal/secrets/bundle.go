@@ -89,14 +89,14 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	return former, nil
 }
 
-// hasSeveralPredecessors reports whether the observed Secrets of a request, without the current one and those that the request forgets, are
-// from several rotations. If the status is older than the last rotation, they may be from later rotations.
+// hasSeveralPredecessors reports whether the observed Secrets of a request with other data than the current one, without the Secrets that
+// the request forgets, are from several rotations. If the status is older than the last rotation, they may be from later rotations.
 func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	name, generations := request.Config.LogicalName(), map[int64]bool{}
 	current := i.entries[name].current
 	for _, each := range i.observed {
 		forgotten := request.IgnoreOld && generation(each) < generation(current)
-		if i.manages(each) && each.Labels[LabelName] == name && each.Name != current.Name && !forgotten {
+		if i.manages(each) && each.Labels[LabelName] == name && !hasSameData(each, current) && !forgotten {
 			generations[generation(each)] = true
 		}
 	}
@@ -105,7 +105,7 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 
 // wasForgotten reports whether a Secret has a key or certificate that bundles have, but not those that were observed. It was rotated away
 // then, and restored since. If the observed bundles have only content of earlier rotations, they are from before it, and a later bundle was
-// lost.
+// lost. Content to which an abort has led back is also of a later rotation.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	name := secret.Labels[LabelName]
 	observed := map[string][]byte{}
@@ -118,13 +118,17 @@ func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	if len(own) == 0 || contains(bundled, own[0]) {
 		return false
 	}
-	var earlier [][]byte
+	var earlier, later [][]byte
 	for _, each := range i.observed {
-		if i.manages(each) && each.Labels[LabelName] == name && generation(each) < generation(secret) {
+		switch {
+		case !i.manages(each) || each.Labels[LabelName] != name:
+		case generation(each) < generation(secret):
 			earlier = append(earlier, bundledBlocksOf(each)...)
+		case generation(each) > generation(secret):
+			later = append(later, bundledBlocksOf(each)...)
 		}
 	}
-	return slices.ContainsFunc(bundled, func(each []byte) bool { return !contains(earlier, each) })
+	return slices.ContainsFunc(bundled, func(each []byte) bool { return !contains(earlier, each) || contains(later, each) })
 }
 
 // bundledBlocksOf returns the certificate or key of a Secret that its bundle has, too.

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -19,6 +20,10 @@ type Options struct {
 	Identity string
 	// RotationTimes are the times of the last rotation by logical name. They win over the labels of the observed Secrets and over renewal.
 	RotationTimes map[string]time.Time
+	// Aborted are the keys and authorities whose last rotation leads back to the content from before an aborted rotation, by their logical
+	// names, with the times at which the aborted rotations began. The Secrets of the last rotation get the former content, and certificates
+	// are signed by the authorities with it: clients trust them already.
+	Aborted map[string]time.Time
 	// RenewedAuthorities are the logical names of the certificate authorities that are renewed before they expire. Other authorities are
 	// only rotated. Content that is no certificate authority is always renewed.
 	RenewedAuthorities []string
@@ -196,7 +201,7 @@ func (i *Inventory) predecessor(request Request, current *corev1.Secret) (*corev
 		return nil, err
 	}
 	return i.newest(request.Config.LogicalName(), current.Name, func(secret *corev1.Secret) (bool, error) {
-		if i.wasForgotten(secret) {
+		if hasSameData(secret, current) || i.wasForgotten(secret) {
 			return false, nil
 		}
 		if !request.IgnoreOld {
@@ -229,8 +234,8 @@ func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	return newest
 }
 
-// Former returns the newest observed Secret of a logical name from before the last rotation, nil if there is none. The current Secret must
-// have been recorded.
+// Former returns the newest observed Secret of a logical name from before the last rotation with other data than the current one, nil if
+// there is none. The current Secret must have been recorded.
 func (i *Inventory) Former(logicalName string) (*corev1.Secret, error) {
 	current := i.entries[logicalName].current
 	if current == nil {
@@ -240,7 +245,45 @@ func (i *Inventory) Former(logicalName string) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return i.newest(logicalName, current.Name, func(secret *corev1.Secret) (bool, error) { return PrecedesRotation(secret, rotated) })
+	return i.newest(logicalName, current.Name, func(secret *corev1.Secret) (bool, error) {
+		if hasSameData(secret, current) {
+			return false, nil
+		}
+		return PrecedesRotation(secret, rotated)
+	})
+}
+
+// hasSameData reports whether Secrets have the same content: a rotation that leads back has copied one to the other.
+func hasSameData(a, b *corev1.Secret) bool { return maps.EqualFunc(a.Data, b.Data, bytes.Equal) }
+
+// Before returns the newest observed Secret of a logical name from before a rotation that began at a time, nil if there is none. A Secret
+// that was rotated away, and restored since, does not count.
+func (i *Inventory) Before(logicalName string, began time.Time) (*corev1.Secret, error) {
+	return i.newest(logicalName, "", func(secret *corev1.Secret) (bool, error) {
+		if i.wasForgotten(secret) {
+			return false, nil
+		}
+		return PrecedesRotation(secret, began)
+	})
+}
+
+// LeadsBack reports whether the content of a Secret is older than its rotation: it is from before an aborted rotation.
+func LeadsBack(secret *corev1.Secret) bool {
+	issued, err := timeOfLabel(secret, LabelIssuedAt)
+	if err != nil {
+		return false
+	}
+	rotated, err := rotationOf(secret)
+	return err == nil && issued.Before(rotated)
+}
+
+// leadsBackTo returns the Secret whose content the current Secret of a logical name gets, nil if it gets new content.
+func (i *Inventory) leadsBackTo(logicalName string) (*corev1.Secret, error) {
+	began, aborted := i.options.Aborted[logicalName]
+	if !aborted {
+		return nil, nil //nolint:nilnil // it gets new content
+	}
+	return i.Before(logicalName, began)
 }
 
 // Certificates returns the recorded Secret of each certificate that an authority has signed, by its logical name. If none was recorded, it
@@ -334,7 +377,7 @@ func (i *Inventory) authority(name string, signer Signer, kind config.Certificat
 	}
 	chosen := known.current
 	wantsOld := signer == OldSigner || signer == DefaultSigner && (kind == config.Server || kind == config.ServerAndClient)
-	if wantsOld && known.old != nil {
+	if _, aborted := i.options.Aborted[name]; wantsOld && known.old != nil && !aborted {
 		life, expires, err := lifetimeOfLabels(known.old)
 		if err != nil {
 			return nil, "", err

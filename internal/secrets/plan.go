@@ -65,11 +65,15 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 	return step, nil
 }
 
-// Missing returns the name of the Secret that Plan would generate for a request. It is empty if the Secret was observed, or if a user has
-// marked a Secret whose data it would get.
+// Missing returns the name of the Secret that Plan would generate for a request. It is empty if the Secret was observed, if it would get
+// the data from before an aborted rotation, or if a user has marked a Secret whose data it would get.
 func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
 	name, observed, err := i.find(request, now)
 	if observed || err != nil {
+		return "", err
+	}
+	former, err := i.leadsBackTo(request.Config.LogicalName())
+	if former != nil || err != nil {
 		return "", err
 	}
 	data, err := i.dataOfDonor(request.Config.LogicalName())
@@ -79,14 +83,24 @@ func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
 	return name, nil
 }
 
-// Present returns the name of the observed Secret of a request. It is empty if there is none, or if a user has marked a Secret as donor for
-// its logical name: then the user has decided which key is used.
+// Present returns the name of the observed Secret of a request, or of the Secret that gets the data from before an aborted rotation. It is
+// empty if there is none, or if a user has marked a Secret as donor for its logical name: then the user has decided which key is used.
 func (i *Inventory) Present(request Request, now time.Time) (string, error) {
 	name, observed, err := i.find(request, now)
-	logicalName := request.Config.LogicalName()
-	hasDonor := slices.ContainsFunc(i.donors, func(donor *corev1.Secret) bool { return donor.Labels[LabelUseDataFor] == logicalName })
-	if !observed || hasDonor || err != nil {
+	if err != nil {
 		return "", err
+	}
+	logicalName := request.Config.LogicalName()
+	former, err := i.leadsBackTo(logicalName)
+	if err != nil {
+		return "", err
+	}
+	if former != nil && !observed {
+		return name, nil
+	}
+	hasDonor := slices.ContainsFunc(i.donors, func(donor *corev1.Secret) bool { return donor.Labels[LabelUseDataFor] == logicalName })
+	if !observed || hasDonor {
+		return "", nil
 	}
 	return name, nil
 }
@@ -134,6 +148,18 @@ func (i *Inventory) resolve(request Request, now time.Time) (Request, map[string
 }
 
 func (i *Inventory) create(request Request, name string, source config.Source) (*corev1.Secret, error) {
+	former, err := i.leadsBackTo(request.Config.LogicalName())
+	if err != nil {
+		return nil, err
+	}
+	if former != nil {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: i.options.Namespace, Name: name, Labels: map[string]string{LabelIssuedAt: former.Labels[LabelIssuedAt]},
+			},
+			Type: former.Type, Data: maps.Clone(former.Data),
+		}, nil
+	}
 	data, err := i.dataOfDonor(request.Config.LogicalName())
 	if err != nil {
 		return nil, err

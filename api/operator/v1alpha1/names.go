@@ -26,8 +26,12 @@ const (
 	// AnnotationNextRotation is the next operation on credentials that a user must request: the time from which on it is due, the cause and
 	// the operation. The operator sets it.
 	AnnotationNextRotation = "espalier.dev/next-rotation"
+	// AnnotationAbortRotation names credentials whose rotation leads back to the former credential, separated by commas:
+	// certificate-authorities, encryption-key, service-account-key and workload-identity-key. Users set it, before a rotation
+	// completes; the operator removes it when it has begun to abort the rotations, or has refused to. Missing: no rotation is aborted.
+	AnnotationAbortRotation = "espalier.dev/abort-rotation"
 	// AnnotationSkippedChecks names checks that do not keep the operator from changing or deleting the virtual cluster, separated
-	// by commas: deprecated-apis, etcd-backup, etcds, kubernetes-version, rollouts, seeds and seeds-and-shoots; seeds/NAME is
+	// by commas: deprecated-apis, etcd-backup, etcd-quota, etcds, kubernetes-version, rollouts, seeds and seeds-and-shoots; seeds/NAME is
 	// the check seeds for one Seed. Users set it. Missing: none is skipped.
 	AnnotationSkippedChecks = "espalier.dev/skipped-checks"
 	// AnnotationAbandonVirtualCluster makes the deletion of a Garden leave the objects in the virtual cluster as they are, for a virtual

@@ -16,6 +16,7 @@ func TestWireNames(t *testing.T) {
 		"confirmation.gardener.cloud/deletion":                operatorv1alpha1.AnnotationConfirmDeletion,
 		"generic-token-kubeconfig.secret.gardener.cloud/name": operatorv1alpha1.AnnotationGenericTokenKubeconfig,
 		"espalier.dev/paused-until":                           operatorv1alpha1.AnnotationPausedUntil,
+		"espalier.dev/abort-rotation":                         operatorv1alpha1.AnnotationAbortRotation,
 		"espalier.dev/skipped-checks":                         operatorv1alpha1.AnnotationSkippedChecks,
 		"espalier.dev/confirm-lost-resources":                 operatorv1alpha1.AnnotationConfirmLostResources,
 		"espalier.dev/confirm-lost-keys":                      operatorv1alpha1.AnnotationConfirmLostKeys,

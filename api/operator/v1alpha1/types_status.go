@@ -224,6 +224,11 @@ type Rotation struct {
 	// LastCompletionTime is the time at which the last rotation was completed.
 	// +optional
 	LastCompletionTime *metav1.Time `json:"lastCompletionTime,omitempty"`
+	// AbortedInitiationTime is set if the user has aborted a rotation: the time at which that rotation was started. The last rotation then
+	// leads back to the credential from before that time. It was started at LastInitiationTime, has the same phases, and completes by itself.
+	// The operator removes AbortedInitiationTime when the next rotation starts.
+	// +optional
+	AbortedInitiationTime *metav1.Time `json:"abortedInitiationTime,omitempty"`
 }
 
 // ETCDEncryptionKeyRotation is the state of the rotation of the key that encrypts data in etcd.

@@ -34,8 +34,10 @@ var secretWriters = []string{fieldManager, "espalier-garden-operator", "gardener
 func (r *Reconciler) secretsManager(
 	ctx context.Context, garden *operatorv1alpha1.Garden, clocks *clockFault,
 ) (*manager.Manager, error) {
+	rotated := components.RotatedSecrets()
 	m, err := manager.New(ctx, r.Client, r.Clock, r.source(), secrets.Options{
-		Namespace: r.Operator.Namespace, Identity: SecretsIdentity, RotationTimes: components.RotatedSecrets().Times(rotationOf(garden)),
+		Namespace: r.Operator.Namespace, Identity: SecretsIdentity,
+		RotationTimes: rotated.Times(rotationOf(garden)), Aborted: rotated.Aborted(rotationOf(garden)),
 		RenewedAuthorities: rotation.RenewedAuthorities(), Writers: secretWriters, ClockProblem: clocks.problem(),
 	})
 	if err != nil {

@@ -13,7 +13,8 @@ const (
 	reasonTaskFailed = "TaskFailed"
 	// reasonTaskWaits is a Normal Event about a Garden: a task has waited for 10 seconds, and still does. The text says for what.
 	reasonTaskWaits = "TaskWaits"
-	// reasonOperationRefused is a Warning Event about a Garden: an operation in the annotation `gardener.cloud/operation` has no effect.
+	// reasonOperationRefused is a Warning Event about a Garden: an operation in the annotation `gardener.cloud/operation`, or a name in
+	// `espalier.dev/abort-rotation`, has no effect.
 	reasonOperationRefused = "OperationRefused"
 	// reasonRotationScheduled is a Normal Event about a Garden: the operator itself requests an operation that rotates credentials, as
 	// `espalier.garden.rotation` in its configuration says.

@@ -12,13 +12,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// errOutdated is why an operation ends early: a user has deleted the Garden or changed its specification. The next operation follows at
-// once. If this operation did not end early, the next one would have to wait until the tasks of this one have reached their timeouts.
-var errOutdated = errors.New("the Garden was deleted or changed in the meantime")
+// errOutdated is why an operation ends early: a user has deleted the Garden, changed its specification, or aborts a rotation. The next
+// operation follows at once. If this operation did not end early, the next one would have to wait until the tasks of this one have reached
+// their timeouts.
+var errOutdated = errors.New("the Garden was deleted or changed in the meantime, or a rotation is to be aborted")
 
 var errCurrent = errors.New("the Garden has not changed")
 
-// endIfOutdated ends an operation when the generation of the Garden changes; deletion changes it too. It returns when the context ends.
+// endIfOutdated ends an operation when the generation of the Garden changes; deletion changes it too. It also ends one when a user aborts a
+// rotation: the operation has removed the annotation of an earlier abort. It returns when the context ends.
 func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1.Garden, end context.CancelCauseFunc) {
 	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
 	current := rollout.Identity(kind, "", garden.Name)
@@ -30,7 +32,7 @@ func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1
 			return nil
 		case err != nil:
 			return fmt.Errorf("read Garden %s: %w", current.GetName(), err)
-		case live.UID == garden.UID && live.Generation == garden.Generation:
+		case live.UID == garden.UID && live.Generation == garden.Generation && !asksForAbort(live.Annotations):
 			return errCurrent
 		}
 		return nil

@@ -28,9 +28,9 @@ import (
 )
 
 // scheduled returns the operation that the operator requests itself: in a maintenance window, after a reconciliation that has succeeded,
-// unless the user requests operations. A rotation must not make the state of a Garden worse that is already broken.
+// unless the user requests operations or aborts rotations. A rotation must not make the state of a Garden worse that is already broken.
 func (r *Reconciler) scheduled(ctx context.Context, s *status, requested rotation.Operations) (rotation.Operations, error) {
-	if !r.Schedule.HasAutomatic() || s.garden.DeletionTimestamp != nil || s.clocks != nil ||
+	if !r.Schedule.HasAutomatic() || s.garden.DeletionTimestamp != nil || s.clocks != nil || asksForAbort(s.garden.Annotations) ||
 		!sets.New(operatorv1alpha1.OperationReconcile).IsSuperset(requested) || !isReconciled(s.garden) {
 		return nil, nil
 	}
@@ -120,8 +120,11 @@ func rotatesEncryptionInOneStep(garden *operatorv1alpha1.Garden) bool {
 }
 
 // untilNext returns the time until the next reconciliation: until the next maintenance window, if an operation of the operator is due then,
-// but at most the sync period.
+// or endsAbortAfter, if an abort has to complete, but at most the sync period.
 func (r *Reconciler) untilNext(garden *operatorv1alpha1.Garden, m *manager.Manager, window values.Maintenance) time.Duration {
+	if awaitsEndOfAbort(garden) {
+		return min(endsAbortAfter, r.SyncPeriod)
+	}
 	open, remains := window.IsAt(r.Clock.Now())
 	if open || remains > r.SyncPeriod || !slices.ContainsFunc(r.actions(garden, m), func(a rotation.Action) bool {
 		return a.Automatic && !a.Due.After(r.Clock.Now().Add(remains))

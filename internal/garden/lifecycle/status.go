@@ -75,6 +75,7 @@ func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1
 func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	annotation := s.garden.Annotations[gardenerOperation]
 	operations, rest := rotation.Parse(annotation)
+	abort, aborts := s.garden.Annotations[operatorv1alpha1.AnnotationAbortRotation]
 	now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
 	scheduled, err := r.scheduled(ctx, s, operations)
 	if err != nil {
@@ -82,6 +83,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	}
 	facts := rotation.Facts{Operations: operations.Union(scheduled), Now: now, SingleStepEncryption: rotatesEncryptionInOneStep(s.garden)}
 	facts.ClockProblem = s.clocks.problem()
+	facts.Aborts, facts.UnknownAborts = rotation.ParseAborts(abort)
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
 	err = r.checkRotations(ctx, s, &facts)
 	if err != nil {
@@ -106,13 +108,13 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	}
 	s.begun = s.garden.DeepCopy()
 	r.reportRequests(s, scheduled)
-	if operations.Len() == 0 {
+	if operations.Len() == 0 && !aborts {
 		return nil
 	}
 	return r.removeOperations(ctx, s, rest)
 }
 
-// checkRotations checks whether the rotations that operations would start or complete may do so.
+// checkRotations checks whether the rotations that operations would start, complete or abort may do so.
 func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotation.Facts) (err error) {
 	all, ofSeeds := rotation.Starts(rotationOf(s.garden), facts.Operations)
 	plane := r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator})
@@ -124,7 +126,13 @@ func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotat
 	if ofSeeds.Len() > 0 {
 		facts.SeedProblem = plane.SeedProblem(ctx)
 	}
-	if rotation.CompletesAuthorities(rotationOf(s.garden), facts.Operations).Len() > 0 {
+	if aborted := rotation.Aborts(rotationOf(s.garden), facts.Aborts, facts.SingleStepEncryption); len(aborted) > 0 {
+		if facts.AbortProblems, err = r.abortProblems(ctx, s, aborted); err != nil {
+			return err
+		}
+	}
+	if rotation.CompletesAuthorities(rotationOf(s.garden), facts.Operations).Len() > 0 ||
+		rotation.AwaitsEnd(rotationOf(s.garden), rotation.CertificateAuthorities) {
 		if facts.ClientProblem, err = r.clientProblem(ctx, s.garden); err != nil {
 			return err
 		}
@@ -144,16 +152,17 @@ func (r *Reconciler) lacksAccess(ctx context.Context, garden *operatorv1alpha1.G
 	return errors.Is(err, virtual.ErrNoToken) || apierrors.IsNotFound(err)
 }
 
-// removeOperations leaves only the values in the annotation that are no operations. It fails with a conflict if the user has changed the
-// Garden in the meantime.
+// removeOperations leaves only the values in the annotation that are no operations, and removes the annotation that aborts rotations. It
+// fails with a conflict if the user has changed the Garden in the meantime.
 func (r *Reconciler) removeOperations(ctx context.Context, s *status, rest string) error {
 	changed := s.garden.DeepCopy()
 	delete(changed.Annotations, gardenerOperation)
+	delete(changed.Annotations, operatorv1alpha1.AnnotationAbortRotation)
 	if rest != "" {
 		changed.Annotations[gardenerOperation] = rest
 	}
 	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(s.garden)); err != nil {
-		return fmt.Errorf("remove operations from annotation: %w", err)
+		return fmt.Errorf("remove operations from annotations: %w", err)
 	}
 	s.garden = changed
 	return nil

@@ -23,6 +23,8 @@ type row struct {
 	credential Credential
 	// noun is the name of the credential in sentences of the status, and title is the name of its rotation in messages of the webhook.
 	noun, title string
+	// abort is the value of the annotation that aborts its rotation.
+	abort string
 	// start and complete are the operations for the two steps of its rotation. Without complete, a rotation has one step, and its status no
 	// phase: the credential counts as Preparing until the step has succeeded.
 	start, complete operatorv1alpha1.Operation
@@ -41,7 +43,7 @@ type row struct {
 var rows = []row{
 	{
 		credential: CertificateAuthorities,
-		noun:       "the certificate authorities", title: "CA rotation",
+		noun:       "the certificate authorities", title: "CA rotation", abort: "certificate-authorities",
 		start: operatorv1alpha1.OperationRotateCAStart, complete: operatorv1alpha1.OperationRotateCAComplete, needsSeeds: true,
 		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation {
 			return &r.CertificateAuthorities
@@ -49,14 +51,14 @@ var rows = []row{
 	},
 	{
 		credential: ServiceAccountKey,
-		noun:       "the key for tokens of ServiceAccounts", title: "service account key rotation",
+		noun:       "the key for tokens of ServiceAccounts", title: "service account key rotation", abort: "service-account-key",
 		start:    operatorv1alpha1.OperationRotateServiceAccountKeyStart,
 		complete: operatorv1alpha1.OperationRotateServiceAccountKeyComplete, needsSeeds: true,
 		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation { return &r.ServiceAccountKey },
 	},
 	{
 		credential: ETCDEncryptionKey,
-		noun:       "the encryption key of etcd", title: "ETCD encryption key rotation",
+		noun:       "the encryption key of etcd", title: "ETCD encryption key rotation", abort: "encryption-key",
 		start: operatorv1alpha1.OperationRotateETCDEncryptionKeyStart, complete: operatorv1alpha1.OperationRotateETCDEncryptionKeyComplete,
 		whole: operatorv1alpha1.OperationRotateETCDEncryptionKey,
 		state: func(r *operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation { // beginEncryption writes it
@@ -68,7 +70,7 @@ var rows = []row{
 	},
 	{
 		credential: Observability,
-		noun:       "the credentials for observability", title: "Observability credentials rotation",
+		noun:       "the credentials for observability", title: "Observability credentials rotation", abort: "observability",
 		start: operatorv1alpha1.OperationRotateObservabilityCredentials,
 		state: func(r *operatorv1alpha1.CredentialsRotation) *operatorv1alpha1.Rotation { // beginObservability and End write it
 			if r.Observability == nil {
@@ -83,7 +85,7 @@ var rows = []row{
 	},
 	{
 		credential: WorkloadIdentityKey,
-		noun:       "the key for tokens of workload identities", title: "workload identity key rotation",
+		noun:       "the key for tokens of workload identities", title: "workload identity key rotation", abort: "workload-identity-key",
 		start:    operatorv1alpha1.OperationRotateWorkloadIdentityKeyStart,
 		complete: operatorv1alpha1.OperationRotateWorkloadIdentityKeyComplete, needsSeeds: true,
 		field: func(r *operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation {

@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
@@ -47,8 +48,8 @@ func interleavings(g Gomega) int {
 	return number
 }
 
-// Users start and complete rotations, lose and restore Secrets, restore an older status, and confirm losses, while the operator dies at any
-// write. No key that data or tokens need is lost, and none that was rotated away comes back.
+// Users start, complete and abort rotations, lose and restore Secrets, restore an older status, and confirm losses, while the operator dies
+// at any write. No key that data or tokens need is lost, and none that was rotated away, or whose rotation was aborted, comes back.
 func TestGeneratedInterleavingsOfRotationsAndLosses(t *testing.T) {
 	generate.Cases(t, interleavings(NewWithT(t)), func(t *testing.T, random *mathrand.Rand) {
 		t.Helper()
@@ -119,15 +120,40 @@ var steps = []operatorv1alpha1.Operation{
 	operatorv1alpha1.OperationRotateCredentialsComplete,
 }
 
+// request is a wish of a user.
+type request struct {
+	operations rotation.Operations
+	aborts     sets.Set[rotation.Credential]
+}
+
+func (l *landscape) anOperation() request {
+	return request{operations: rotation.Operations{steps[l.random.IntN(len(steps))]: {}}}
+}
+
+func (l *landscape) anAbort() request {
+	aborted := [][]rotation.Credential{
+		{rotation.ETCDEncryptionKey}, {rotation.ServiceAccountKey}, {rotation.ETCDEncryptionKey, rotation.ServiceAccountKey},
+	}[l.random.IntN(3)]
+	wish := request{aborts: sets.New(aborted...)}
+	if l.random.IntN(8) == 0 {
+		wish.operations = l.anOperation().operations
+	}
+	return wish
+}
+
 func (l *landscape) step() {
 	l.now = l.now.Add(time.Duration(1+l.random.IntN(100)) * time.Second)
 	switch choice := l.random.IntN(100); {
-	case choice < 30:
-		l.reconcile(nil, -1)
-	case choice < 60:
-		l.reconcile(rotation.Operations{steps[l.random.IntN(len(steps))]: {}}, -1)
+	case choice < 25:
+		l.reconcile(request{}, -1)
+	case choice < 50:
+		l.reconcile(l.anOperation(), -1)
+	case choice < 57:
+		l.reconcile(l.anAbort(), -1)
+	case choice < 70:
+		l.reconcile(l.anOperation(), l.random.IntN(25))
 	case choice < 75:
-		l.reconcile(rotation.Operations{steps[l.random.IntN(len(steps))]: {}}, l.random.IntN(25))
+		l.reconcile(l.anAbort(), l.random.IntN(25))
 	case choice < 80:
 		l.loseSecret()
 	case choice < 87:
@@ -139,6 +165,7 @@ func (l *landscape) step() {
 	default:
 		l.work()
 	}
+	l.forgetLaterCopies()
 }
 
 // work is the work of Pods and of the controller of Deployments.
@@ -175,6 +202,32 @@ func (l *landscape) loseSecret() {
 		if key != "" && !l.waived[key] && !l.hasCopy(key) {
 			l.note("no copy of a key for tokens is left")
 			l.waived[key] = true
+		}
+	}
+}
+
+// forgetLaterCopies waives keys for tokens to which an abort has led back, if the status is from before the abort, and the Secret of the
+// abort was lost, while a Secret from before has the same key: no object shows that tokens have this key again.
+func (l *landscape) forgetLaterCopies() {
+	began := components.RotatedSecrets().Times(l.status)[signingKey]
+	earlier, later := map[string]bool{}, map[string]bool{}
+	isLater := func(secret *corev1.Secret) bool {
+		precedes, err := secrets.PrecedesRotation(secret, began.Add(time.Second))
+		l.Expect(err).NotTo(HaveOccurred())
+		return !precedes
+	}
+	for _, each := range l.managed() {
+		if isLater(&each) {
+			later[l.idOf(&each)] = true
+		} else {
+			earlier[l.idOf(&each)] = true
+		}
+	}
+	for _, each := range l.backups {
+		id := l.idOf(&each)
+		if each.Labels[secrets.LabelName] == signingKey && isLater(&each) && earlier[id] && !later[id] && !l.waived[id] {
+			l.note("no object shows that a key for tokens is used again")
+			l.waived[id] = true
 		}
 	}
 }
@@ -264,7 +317,7 @@ func (l *landscape) confirm() {
 		}
 	}
 	l.confirmed = append(l.confirmed, l.stopped)
-	l.reconcile(nil, -1)
+	l.reconcile(request{}, -1)
 }
 
 func (l *landscape) write(format string, args ...any) bool {
@@ -291,32 +344,54 @@ func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
 	return true
 }
 
-func (l *landscape) reconcile(operations rotation.Operations, writes int) {
-	l.note("reconcile %v", operations.UnsortedList())
+func (l *landscape) reconcile(wish request, writes int) {
+	l.note("reconcile %v, abort %v", sets.List(wish.operations), sets.List(wish.aborts))
 	l.writesLeft = writes
-	l.operate(operations)
+	l.operate(wish)
+}
+
+// observe returns the inventory of a manager of secrets.
+func (l *landscape) observe() *secrets.Inventory {
+	rotated := components.RotatedSecrets()
+	inventory, err := secrets.NewInventory(secrets.Options{
+		Namespace: "garden", Identity: "operator", RotationTimes: rotated.Times(l.status), Aborted: rotated.Aborted(l.status),
+	}, l.managed(), nil, l.now)
+	l.Expect(err).NotTo(HaveOccurred())
+	return inventory
+}
+
+// abortProblems returns the rotations that must not be aborted, because there is nothing to go back to.
+func (l *landscape) abortProblems(aborts sets.Set[rotation.Credential]) map[rotation.Credential]string {
+	problems := map[rotation.Credential]string{}
+	began, inventory := rotation.Aborts(l.status, aborts, false), l.observe()
+	for name, credential := range map[string]rotation.Credential{
+		encryptionKey: rotation.ETCDEncryptionKey, signingKey: rotation.ServiceAccountKey,
+	} {
+		start, aborted := began[credential]
+		former, err := inventory.Before(name, start)
+		l.Expect(err).NotTo(HaveOccurred())
+		if aborted && former == nil {
+			problems[credential] = "no former key"
+		}
+	}
+	return problems
 }
 
 // operate is a reconciliation: the same decisions in the same order, while maps stand for clusters.
-func (l *landscape) operate(operations rotation.Operations) {
+func (l *landscape) operate(wish request) {
 	l.stopped = ""
 	next, _ := rotation.Begin(l.status, rotation.Facts{
-		Operations: operations, Now: metav1.NewTime(l.now), WantedProvider: "aescbc", CurrentProvider: "aescbc",
+		Operations: wish.operations, Now: metav1.NewTime(l.now), WantedProvider: "aescbc", CurrentProvider: "aescbc",
+		Aborts: wish.aborts, AbortProblems: l.abortProblems(wish.aborts),
 	})
 	if !l.setStatus(next) {
 		return
 	}
-	phases := rotation.PhasesOf(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
+	garden := &operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
 		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
-	}})
-	v := values.Values{EncryptedProvider: "aescbc", Phases: phases}
-	r := &run{landscape: l, v: v}
-	var err error
-	r.inventory, err = secrets.NewInventory(secrets.Options{
-		Namespace: "garden", Identity: "operator", RotationTimes: components.RotatedSecrets().Times(l.status),
-	}, l.managed(), nil, l.now)
-	l.Expect(err).NotTo(HaveOccurred())
-
+	}}
+	v := values.Values{EncryptedProvider: "aescbc", Phases: rotation.PhasesOf(garden), Aborting: rotation.Aborting(garden)}
+	r := &run{landscape: l, v: v, inventory: l.observe()}
 	signing, done := r.generate(kubeapiserver.ServiceAccountKey(v))
 	if !done {
 		return
@@ -335,7 +410,7 @@ func (l *landscape) operate(operations rotation.Operations) {
 	}
 	l.noteCompleted(encryption, signing)
 	if again {
-		l.operate(nil)
+		l.operate(request{})
 	}
 }
 
@@ -350,10 +425,21 @@ func (l *landscape) noteCompleted(current ...*corev1.Secret) {
 		if phases[credential[name]] != operatorv1alpha1.RotationCompleted {
 			continue
 		}
+		var earlier []string
+		later := map[string]bool{} // copies of earlier keys, to which an abort has led back
 		for _, each := range l.backups {
-			earlier, err := secrets.PrecedesRotation(&each, components.RotatedSecrets().Times(l.status)[name])
+			precedes, err := secrets.PrecedesRotation(&each, components.RotatedSecrets().Times(l.status)[name])
 			l.Expect(err).NotTo(HaveOccurred())
-			if id := l.idOf(&each); each.Labels[secrets.LabelName] == name && earlier && l.completed[id] == 0 {
+			switch id := l.idOf(&each); {
+			case each.Labels[secrets.LabelName] != name:
+			case precedes:
+				earlier = append(earlier, id)
+			default:
+				later[id] = true
+			}
+		}
+		for _, id := range earlier {
+			if !later[id] && l.completed[id] == 0 {
 				l.completed[id] = len(l.statuses)
 			}
 		}
@@ -653,6 +739,11 @@ func (r *run) rewrite(key *corev1.Secret) bool {
 	return true
 }
 
+// hasOther reports whether another Secret has a key, too: an abort leads back to it.
+func (r *run) hasOther(name, id string) bool {
+	return slices.ContainsFunc(r.managed(), func(each corev1.Secret) bool { return each.Name != name && r.idOf(&each) == id })
+}
+
 // cleanUp deletes Secrets that are not needed, and does not complete a rotation while others are left.
 func (r *run) cleanUp() bool {
 	for _, each := range r.inventory.Unneeded(r.managed()) {
@@ -661,7 +752,7 @@ func (r *run) cleanUp() bool {
 		}
 		id := r.idOf(&each)
 		for _, o := range slices.Concat(r.data, r.tokens) {
-			isCopied := slices.Contains(idsOf(r.configuration.keys), id)
+			isCopied := slices.Contains(idsOf(r.configuration.keys), id) || r.hasOther(each.Name, id)
 			r.Expect(id == "" || o.key != id || r.waived[id] || isCopied).To(BeTrue(), "a key is deleted that is needed")
 		}
 		delete(r.landscape.secrets, each.Name)

@@ -9,6 +9,7 @@ package rotation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,11 @@ type Facts struct {
 	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot write
 	// objects again.
 	NoAccess bool
+	// Aborts are the credentials whose rotations the user aborts, and UnknownAborts the names of no credential that the user gives.
+	Aborts        sets.Set[Credential]
+	UnknownAborts []string
+	// AbortProblems say why a rotation must not be aborted, as parts of sentences. A rotation without a problem is absent.
+	AbortProblems map[Credential]string
 	// ClockProblem is a sentence that says why no rotation may begin or advance now: its times would be wrong. Empty: rotations may.
 	ClockProblem string
 	// Now is the time at which the rotation begins or advances.
@@ -53,6 +59,8 @@ type Facts struct {
 // An operation that would start a rotation has no effect at all if Facts have a StartProblem. The same holds for a rotation in which Seeds
 // take part if Facts have a SeedProblem. An operation that would complete the rotation of the certificate authorities has no effect if
 // Facts have a ClientProblem.
+//
+// A rotation that the user aborts is replaced by another one before the operations have an effect. An abort that is prepared completes.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
@@ -61,6 +69,9 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 	if f.ClockProblem != "" {
 		for _, each := range sets.List(f.Operations.Difference(sets.New(operatorv1alpha1.OperationReconcile))) {
 			refused = append(refused, refusal(each, strings.TrimSuffix(f.ClockProblem, ".")))
+		}
+		for _, each := range sets.List(f.Aborts) {
+			refused = append(refused, rowOf(each).notAborted(strings.TrimSuffix(f.ClockProblem, ".")))
 		}
 		return current.DeepCopy(), refused
 	}
@@ -77,6 +88,13 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 	refuse(all, f.StartProblem)
 	refuse(ofSeeds, f.SeedProblem)
 	refuse(CompletesAuthorities(current, f.Operations), f.ClientProblem)
+	for _, each := range f.UnknownAborts {
+		refused = append(refused, unknownAbort(each))
+	}
+	if f.Aborts.Has(Observability) {
+		reason := rowOf(Observability).abortRotation(&operatorv1alpha1.Rotation{}, current, f)
+		refused = append(refused, reason)
+	}
 	for i := range rows {
 		r := &rows[i]
 		if r.field == nil {
@@ -84,16 +102,12 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 		}
 		at := r.field(next)
 		rotation := ptr.Deref(*at, operatorv1alpha1.Rotation{})
-		if reason := r.advance(&rotation, r.step(f.Operations), f.Now); reason != "" {
-			refused = append(refused, reason)
-		}
+		refused = append(refused, r.begin(&rotation, r.step(f.Operations), current, f)...)
 		if rotation != (operatorv1alpha1.Rotation{}) {
 			*at = &rotation
 		}
 	}
-	if reason := beginEncryption(next, f); reason != "" {
-		refused = append(refused, reason)
-	}
+	refused = append(refused, beginEncryption(next, current, f)...)
 	beginObservability(next, f)
 	if *next == (operatorv1alpha1.CredentialsRotation{}) {
 		return nil, refused
@@ -139,6 +153,18 @@ func starts(phase operatorv1alpha1.RotationPhase) bool {
 	return phase == "" || phase == operatorv1alpha1.RotationCompleted
 }
 
+// begin aborts a rotation of the credential, takes a step of it, or lets an abort complete. It returns why it does not.
+func (r *row) begin(
+	rotation *operatorv1alpha1.Rotation, step Step, current *operatorv1alpha1.CredentialsRotation, f Facts,
+) (refused []string) {
+	var reasons []string
+	if f.Aborts.Has(r.credential) {
+		reasons = append(reasons, r.abortRotation(rotation, current, f))
+	}
+	reasons = append(reasons, r.advance(rotation, step, f.Now), r.endAbort(rotation, f))
+	return slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" })
+}
+
 // advance changes a rotation of the credential, or returns why it does not.
 func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1.Time) (refusal string) {
 	switch step {
@@ -152,6 +178,7 @@ func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1
 		}
 		rotation.Phase = operatorv1alpha1.RotationPreparing
 		rotation.LastInitiationTime, rotation.LastInitiationFinishedTime, rotation.LastCompletionTriggeredTime = &now, nil, nil
+		rotation.AbortedInitiationTime = nil
 	case Complete:
 		switch rotation.Phase {
 		case operatorv1alpha1.RotationPrepared:
@@ -168,15 +195,15 @@ func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1
 }
 
 // beginEncryption changes the state of the encryption key, whose rotation may complete by itself, and starts when the provider changes. A
-// rotation that completes is Prepared again, and completes by itself later, if Facts have NoAccess. It returns why an operation has no
-// effect.
-func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refusal string) {
+// rotation that completes is Prepared again, and completes by itself later, if Facts have NoAccess. It returns why operations and an abort
+// have no effect.
+func beginEncryption(next, current *operatorv1alpha1.CredentialsRotation, f Facts) (refused []string) {
 	r := rowOf(ETCDEncryptionKey)
 	rotation := ptr.Deref(next.ETCDEncryptionKey, operatorv1alpha1.ETCDEncryptionKeyRotation{})
 	step, completesItself := r.encryptionStep(f)
 	before := rotation.Phase
-	refusal = r.advance(&rotation.Rotation, step, f.Now)
-	if step == Start && before != rotation.Phase {
+	refused = r.begin(&rotation.Rotation, step, current, f)
+	if step == Start && starts(before) {
 		rotation.AutoCompleteAfterPrepared = &completesItself
 	}
 	switch rotation.Phase {
@@ -200,7 +227,7 @@ func beginEncryption(next *operatorv1alpha1.CredentialsRotation, f Facts) (refus
 	if rotation != (operatorv1alpha1.ETCDEncryptionKeyRotation{}) {
 		next.ETCDEncryptionKey = &rotation
 	}
-	return refusal
+	return refused
 }
 
 // beginObservability records the start of a rotation of the passwords for observability, unless one is going on.
@@ -245,15 +272,15 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 	}
 	next = current.DeepCopy()
 	for i := range rows {
-		if rotation := rows[i].in(next); rotation != nil {
-			finish(rotation, now)
+		if rotation := rows[i].in(next); rotation != nil && finish(rotation, now) {
+			again = again || isAborting(rotation)
 		}
 	}
 	if isGoingOn(next.Observability) {
 		next.Observability.LastCompletionTime = &now
 	}
 	if key := next.ETCDEncryptionKey; key != nil {
-		again = key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)
+		again = again || key.Phase == operatorv1alpha1.RotationPrepared && ptr.Deref(key.AutoCompleteAfterPrepared, false)
 		if key.Phase == operatorv1alpha1.RotationCompleted {
 			key.AutoCompleteAfterPrepared = nil
 		}
@@ -261,13 +288,16 @@ func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *
 	return next, again
 }
 
-func finish(rotation *operatorv1alpha1.Rotation, now metav1.Time) {
+// finish ends the phase of a rotation, and reports whether the rotation is prepared now.
+func finish(rotation *operatorv1alpha1.Rotation, now metav1.Time) (prepared bool) {
 	switch rotation.Phase {
 	case operatorv1alpha1.RotationPreparing:
 		rotation.Phase, rotation.LastInitiationFinishedTime = operatorv1alpha1.RotationPrepared, &now
+		return true
 	case operatorv1alpha1.RotationCompleting:
 		rotation.Phase, rotation.LastCompletionTime = operatorv1alpha1.RotationCompleted, &now
 		rotation.LastInitiationFinishedTime, rotation.LastCompletionTriggeredTime = nil, nil
 	default:
 	}
+	return false
 }

@@ -114,7 +114,7 @@ func (a Action) IsOverdue(now time.Time) bool { return !a.overdue.IsZero() && !n
 
 // completesItself reports whether a rotation that is prepared completes without an operation.
 func (r *row) completesItself(current *operatorv1alpha1.CredentialsRotation, singleStepEncryption bool) bool {
-	return r.credential == ETCDEncryptionKey &&
+	return isAborting(r.in(current)) || r.credential == ETCDEncryptionKey &&
 		(singleStepEncryption || ptr.Deref(current.ETCDEncryptionKey.AutoCompleteAfterPrepared, false))
 }
 

@@ -96,6 +96,11 @@ func (r *row) keyStatus(all *operatorv1alpha1.CredentialsRotation) KeyStatus {
 	if rotation == nil {
 		return known
 	}
+	if isAborting(rotation) { // a new key would not be the former one
+		known.Generation = fmt.Sprintf("the abort of the rotation that began at %s needs the former one, which is missing, too",
+			rotation.AbortedInitiationTime.UTC().Format(time.RFC3339))
+		return known
+	}
 	known.Preparing = rotation.Phase == operatorv1alpha1.RotationPreparing
 	if rotation.LastInitiationTime != nil && (!known.Preparing || rotation.LastCompletionTime != nil) {
 		known.Generation = fmt.Sprintf("status.credentials.rotation.%s of the Garden has a rotation that began at %s",

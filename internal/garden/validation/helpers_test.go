@@ -64,6 +64,8 @@ func expand(change string) string {
 		return "{status: " + rest + "}"
 	case "A":
 		return "{metadata: {annotations: {gardener.cloud/operation: " + rest + "}}}"
+	case "abort":
+		return "{metadata: {annotations: {espalier.dev/abort-rotation: " + rest + "}}}"
 	case "version":
 		return "{spec: {virtualCluster: {kubernetes: {version: " + rest + "}}}}"
 	}
@@ -75,6 +77,7 @@ func texts(errors field.ErrorList) []string {
 	short := strings.NewReplacer(
 		"spec.virtualCluster.kubernetes.kubeAPIServer", "K", "spec.virtualCluster.gardener", "G",
 		"spec.runtimeCluster", "R", "spec.virtualCluster", "V", "metadata.annotations[gardener.cloud/operation]", "A",
+		"metadata.annotations[espalier.dev/abort-rotation]", "abort",
 	)
 	all := []string{}
 	for _, each := range errors {

@@ -42,6 +42,32 @@ func Operations(g *operatorv1alpha1.Garden) field.ErrorList {
 	return found
 }
 
+// Aborts returns the errors of the annotation that aborts rotations: unknown names, and rotations that the phases in the status, the
+// version of Kubernetes or the deletion of the Garden do not allow to abort.
+func Aborts(g *operatorv1alpha1.Garden) field.ErrorList {
+	path := field.NewPath("metadata", "annotations").Key(operatorv1alpha1.AnnotationAbortRotation)
+	aborts, unknown := rotation.ParseAborts(g.Annotations[operatorv1alpha1.AnnotationAbortRotation])
+	var found field.ErrorList
+	for _, name := range unknown {
+		found = append(found, field.NotSupported(path, name, rotation.AbortNames()))
+	}
+	if g.DeletionTimestamp != nil && aborts.Len() > 0 {
+		return append(found, field.Forbidden(path, "cannot abort a rotation if garden has deletion timestamp"))
+	}
+	var rotations *operatorv1alpha1.CredentialsRotation
+	if g.Status.Credentials != nil {
+		rotations = g.Status.Credentials.Rotation
+	}
+	oneStep := kubernetesOf(g).AtLeast(rotation.SingleStepEncryptionFrom)
+	for _, credential := range sets.List(aborts) {
+		if problem := rotation.AbortProblem(rotations, credential, oneStep); problem != "" {
+			reason := fmt.Sprintf("cannot abort rotation .status.credentials.rotation.%s: %s", credential, problem)
+			found = append(found, field.Forbidden(path, reason))
+		}
+	}
+	return found
+}
+
 // denials returns why a known operation is not allowed.
 func denials(operation operatorv1alpha1.Operation, g *operatorv1alpha1.Garden) []string {
 	change, rotates := rotation.ChangeOf(operation)

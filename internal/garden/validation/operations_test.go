@@ -157,6 +157,60 @@ func TestOperationsInEveryPhase(t *testing.T) {
 	}
 }
 
+func TestAborts(t *testing.T) {
+	const path = "Forbidden abort: cannot abort rotation .status.credentials.rotation."
+	rotation := func(field, state string) string {
+		return fmt.Sprintf("S: {credentials: {rotation: {%s: {%s}}}}", field, state)
+	}
+	for sentence, tc := range map[string]struct {
+		names   string
+		changes []string
+		want    []string
+	}{
+		"none": {names: `""`},
+		"unknown": {
+			names: "ca",
+			want: []string{`NotSupported abort: supported values: "certificate-authorities", "encryption-key", "service-account-key", ` +
+				`"workload-identity-key"`},
+		},
+		"no rotation":           {names: "certificate-authorities", want: []string{path + "certificateAuthorities: none is going on"}},
+		"in one step":           {names: "observability", want: []string{path + "observability: it has only one step"}},
+		"while it is prepared":  {names: "service-account-key", changes: []string{rotation("serviceAccountKey", "phase: Preparing")}},
+		"after it was prepared": {names: "workload-identity-key", changes: []string{rotation("workloadIdentityKey", "phase: Prepared")}},
+		"while it completes": {
+			names: "certificate-authorities", changes: []string{rotation("certificateAuthorities", "phase: Completing")},
+			want: []string{path + "certificateAuthorities: it is in phase Completing, so that the former credential is not trusted everywhere any " +
+				"more; complete it, and rotate again"},
+		},
+		"an encryption key in two steps": {names: "encryption-key", changes: []string{rotation("etcdEncryptionKey", "phase: Prepared")}},
+		"an encryption key that completes by itself": {
+			names: "encryption-key", changes: []string{rotation("etcdEncryptionKey", "phase: Prepared, autoCompleteAfterPrepared: true")},
+			want: []string{path + "etcdEncryptionKey: it completes by itself; wait until it has completed, and rotate again"},
+		},
+		"an encryption key of Kubernetes 1.34": {
+			names: "encryption-key", changes: []string{"version: 1.34.1", rotation("etcdEncryptionKey", "phase: Prepared")},
+			want: []string{path + "etcdEncryptionKey: it completes by itself; wait until it has completed, and rotate again"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			if tc.want == nil {
+				tc.want = []string{}
+			}
+			changed := garden(t, append(tc.changes, "abort: "+tc.names)...)
+			g.Expect(texts(validation.Update(changed, garden(t, tc.changes...), nil))).To(BeComparableTo(tc.want))
+			g.Expect(texts(validation.Create(changed, nil))).To(ContainElements(tc.want))
+			g.Expect(validation.Update(changed, changed, nil)).To(BeEmpty(), "aborts are not judged again")
+			if len(tc.want) == 0 && tc.names != `""` {
+				changed.DeletionTimestamp = &metav1.Time{}
+				g.Expect(texts(validation.Aborts(changed))).To(Equal(
+					[]string{"Forbidden abort: cannot abort a rotation if garden has deletion timestamp"},
+				))
+			}
+		})
+	}
+}
+
 func TestNoRotationDuringDeletion(t *testing.T) {
 	for operation, name := range map[operatorv1alpha1.Operation]string{
 		operatorv1alpha1.OperationRotateCAStart:                     "start CA rotation",

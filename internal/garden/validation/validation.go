@@ -36,21 +36,24 @@ func Finalizers(g *operatorv1alpha1.Garden) error {
 	return nil
 }
 
-// Create returns the errors of a new Garden: of its operations, as Operations does, and of its spec. Finalizers and ErrNotAlone come
-// before it. Available are the Extensions of the runtime cluster.
+// Create returns the errors of a new Garden: of its operations and aborts, as Operations and Aborts do, and of its spec. Finalizers and
+// ErrNotAlone come before it. Available are the Extensions of the runtime cluster.
 func Create(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
-	return append(Operations(g), spec(g, nil, available)...)
+	return slices.Concat(Operations(g), Aborts(g), spec(g, nil, available))
 }
 
-// Update returns the errors of a Garden that replaces an old one: of its operations, as Operations does, and of its spec. Available are the
-// Extensions of the runtime cluster.
+// Update returns the errors of a Garden that replaces an old one: of its operations and aborts, as Operations and Aborts do, and of its
+// spec. Available are the Extensions of the runtime cluster.
 //
-// Parts that do not change are not judged: the operations if the annotation is the same, and the spec if both are the same apart from
-// defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
+// Parts that do not change are not judged: the operations and the aborts if the annotation is the same, and the spec if both are the same
+// apart from defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
 func Update(updated, old *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	var found field.ErrorList
 	if updated.Annotations[resourcesv1alpha1.GardenerOperation] != old.Annotations[resourcesv1alpha1.GardenerOperation] {
 		found = Operations(updated)
+	}
+	if updated.Annotations[operatorv1alpha1.AnnotationAbortRotation] != old.Annotations[operatorv1alpha1.AnnotationAbortRotation] {
+		found = append(found, Aborts(updated)...)
 	}
 	if equality.Semantic.DeepEqual(defaulted(updated).Spec, defaulted(old).Spec) {
 		return found

@@ -142,6 +142,8 @@ type Values struct {
 	Phases rotation.Phases
 	// RotatedBefore are the credentials of which the status shows that an earlier rotation has completed.
 	RotatedBefore sets.Set[rotation.Credential]
+	// Aborting are the credentials whose rotations lead back to the former credential.
+	Aborting sets.Set[rotation.Credential]
 }
 
 // Skips reports whether the configuration of the operator skips a component.
@@ -242,7 +244,7 @@ func New(garden *operatorv1alpha1.Garden, operator Operator) (Values, error) {
 	if c := garden.Status.Credentials; c != nil && c.EncryptionAtRest != nil && c.EncryptionAtRest.Provider != nil {
 		v.EncryptedProvider = c.EncryptionAtRest.Provider.Type
 	}
-	v.Phases, v.RotatedBefore = rotation.PhasesOf(garden), rotation.Completed(garden)
+	v.Phases, v.RotatedBefore, v.Aborting = rotation.PhasesOf(garden), rotation.Completed(garden), rotation.Aborting(garden)
 	return v, nil
 }
 

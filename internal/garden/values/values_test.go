@@ -147,7 +147,7 @@ func TestSettingsOfAGarden(t *testing.T) {
 				ServiceAccountKey: &operatorv1alpha1.Rotation{
 					Phase: operatorv1alpha1.RotationCompleted, LastCompletionTime: &created,
 				},
-				WorkloadIdentityKey: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleting},
+				WorkloadIdentityKey: &operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationCompleting, AbortedInitiationTime: &metav1.Time{}},
 				ETCDEncryptionKey: &operatorv1alpha1.ETCDEncryptionKeyRotation{
 					Rotation: operatorv1alpha1.Rotation{Phase: operatorv1alpha1.RotationPreparing},
 				},
@@ -169,7 +169,7 @@ func TestSettingsOfAGarden(t *testing.T) {
 	g.Expect(v).To(Equal(values.Values{
 		Kubernetes: version.MustParseSemantic("1.33.1"), Domains: []string{"example.com"}, VerticalPodAutoscaler: true,
 		TopologyAwareRouting: true, Region: "here", DualStack: true, Extensions: from.Spec.Extensions,
-		RotatedBefore: sets.New(rotation.ServiceAccountKey),
+		RotatedBefore: sets.New(rotation.ServiceAccountKey), Aborting: sets.New(rotation.WorkloadIdentityKey),
 		DNS: &values.DNS{
 			Providers: from.Spec.DNS.Providers, Virtual: from.Spec.VirtualCluster.DNS.Domains,
 			Ingress: from.Spec.RuntimeCluster.Ingress.AllDomains(),

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -288,8 +289,9 @@ func (s seeds) publicationProblem(ctx context.Context, virtual client.Reader) (s
 	return "", nil
 }
 
-// certifiedSeeds returns the names of the Seeds whose gardenlets have got a client certificate that an authority has signed. The virtual
-// cluster keeps requests for certificates for an hour.
+// certifiedSeeds returns the names of the Seeds whose gardenlets have got their last client certificate from an authority. The virtual
+// cluster keeps requests for certificates for an hour. When a rotation is aborted, there may be requests from before it, which the same
+// authority has signed: they prove nothing if a later one was signed by another.
 func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte) ([]string, error) {
 	authorities, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -301,17 +303,32 @@ func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte
 	if err := virtual.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list CertificateSigningRequests: %w", err)
 	}
-	var names []string
-	for i := range list.Items {
-		issued, err := cert.ParseCertsPEM(list.Items[i].Status.Certificate)
-		if err != nil || issued[0].CheckSignatureFrom(authorities[0]) != nil { // no certificate yet, or one of another authority
+	return lastCertifiedBy(authorities[0], list.Items), nil
+}
+
+// lastCertifiedBy returns the names of the Seeds whose last request that has got a certificate has got it from an authority. If Seeds have
+// several requests of the same second, one is enough.
+func lastCertifiedBy(authority *x509.Certificate, requests []certificatesv1.CertificateSigningRequest) []string {
+	last, certified := map[string]metav1.Time{}, sets.New[string]()
+	for i := range requests {
+		created := requests[i].CreationTimestamp
+		issued, err := cert.ParseCertsPEM(requests[i].Status.Certificate)
+		if err != nil { // no certificate yet
 			continue
 		}
-		if name, isSeed := strings.CutPrefix(issued[0].Subject.CommonName, seedUser); isSeed {
-			names = append(names, name)
+		name, isSeed := strings.CutPrefix(issued[0].Subject.CommonName, seedUser)
+		if latest, known := last[name]; !isSeed || known && created.Before(&latest) {
+			continue
+		}
+		if latest := last[name]; latest.Before(&created) {
+			certified.Delete(name)
+		}
+		last[name] = created
+		if issued[0].CheckSignatureFrom(authority) == nil {
+			certified.Insert(name)
 		}
 	}
-	return names, nil
+	return sets.List(certified)
 }
 
 // monitoringSteps returns the work that gives Seeds the new credentials of global monitoring.

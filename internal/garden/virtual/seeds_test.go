@@ -1,12 +1,52 @@
 package virtual
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
+
+// An aborted rotation leads back to an authority that may have signed certificates before the rotation.
+func TestLastCertificateOfAGardenletIsTheProof(t *testing.T) {
+	g := NewWithT(t)
+	source := secretconfig.RandomSource(time.Unix(1_800_000_000, 0))
+	source.RSAKey = func(int) (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 1024) } // longer keys take long
+	authority := func(name string) (*secretconfig.Authority, *x509.Certificate) {
+		data, err := secretconfig.Certificate{Name: name, CommonName: name, Type: secretconfig.CA}.Generate(source)
+		g.Expect(err).NotTo(HaveOccurred())
+		parsed, err := secretconfig.ParseAuthority(data)
+		g.Expect(err).NotTo(HaveOccurred())
+		certificate, err := secretconfig.ParseCertificate(data["ca.crt"])
+		g.Expect(err).NotTo(HaveOccurred())
+		return parsed, certificate
+	}
+	former, is := authority("former")
+	aborted, _ := authority("aborted")
+	request := func(user string, second int64, signer *secretconfig.Authority) certificatesv1.CertificateSigningRequest {
+		csr := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(second, 0)}}
+		if signer != nil {
+			data, err := secretconfig.Certificate{Name: user, CommonName: user, Type: secretconfig.Client, SigningCA: signer}.Generate(source)
+			g.Expect(err).NotTo(HaveOccurred())
+			csr.Status.Certificate = data["tls.crt"]
+		}
+		return csr
+	}
+	const seed = "gardener.cloud:system:seed:"
+	g.Expect(lastCertifiedBy(is, []certificatesv1.CertificateSigningRequest{
+		request(seed+"never", 2, aborted), request(seed+"never", 1, former), request(seed+"never", 3, nil),
+		request(seed+"back", 1, former), request(seed+"back", 2, aborted), request(seed+"back", 3, former),
+		request(seed+"same-second", 2, former), request(seed+"same-second", 2, aborted),
+		request("someone", 1, former),
+	})).To(Equal([]string{"back", "same-second"}))
+}
 
 func TestRenewalInASeed(t *testing.T) {
 	const operation, progress = "gardener.cloud/operation", "espalier.dev/renew-kubeconfig"

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -126,6 +127,15 @@ func (m *Manager) Former(logicalName string) (*corev1.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	secret, err := m.inventory.Former(logicalName)
+	return secret.DeepCopy(), err
+}
+
+// Before returns the newest Secret of a logical name from before a rotation that began at a time: see secrets.Inventory. It sends no
+// request.
+func (m *Manager) Before(logicalName string, began time.Time) (*corev1.Secret, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	secret, err := m.inventory.Before(logicalName, began)
 	return secret.DeepCopy(), err
 }
 

@@ -59,6 +59,7 @@ const NewKeyPopulated = "credentials.gardener.cloud/new-encryption-key-populated
 // Secret with the predecessor of the current key, nil if there is none. If the configuration of the live Deployment does not contain the
 // old key, no Pod has written with it, and it is left out. Configured are the keys of the configuration that the live Deployment has, in
 // their order. A key that no Secret has any more stays until a rotation completes, because etcd may have data that only this key can read.
+// EncryptionKeys fails if an aborted rotation would lead back to a key that the live Deployment does not have.
 func EncryptionKeys(
 	v values.Values, current, old *corev1.Secret, live *appsv1.Deployment, configured []secretconfig.UsableEncryptionKey,
 ) ([]secretconfig.UsableEncryptionKey, error) {
@@ -75,6 +76,12 @@ func EncryptionKeys(
 		if each == current || live == nil || len(configured) == 0 || slices.Contains(configured, key) {
 			keys = append(keys, key)
 		}
+	}
+	wrong := live != nil && len(configured) > 0 && !slices.Contains(configured, keys[0]) && secrets.LeadsBack(current)
+	if v.Aborting.Has(rotation.ETCDEncryptionKey) && wrong {
+		return nil, fmt.Errorf("the rotation of the encryption key is not aborted with the key in Secret %s, because the encryption "+
+			"configuration of Deployment %s/%s does not have it: it is from an earlier rotation; delete this Secret and the one that it is a copy "+
+			"of, and restore the Secret with the key from before the aborted rotation", current.Name, live.Namespace, live.Name)
 	}
 	if v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationCompleting {
 		return keys, nil

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
@@ -118,6 +119,33 @@ func TestOldKeyIsDroppedOnlyFromDeploymentsThatWriteWithTheNewKey(t *testing.T) 
 	g.Expect(apiserver.OnlyCurrent(current, nil)).To(BeFalse(), "the keys are not known")
 	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}
 	g.Expect(apiserver.CheckNewKeyUsed(&appsv1.Deployment{}, empty, nil)).To(MatchError(ContainSubstring("in Secret empty")))
+}
+
+func TestAbortLeadsBackOnlyToAKeyThatPodsHave(t *testing.T) {
+	g := NewWithT(t)
+	former := secretconfig.UsableEncryptionKey{Provider: secretconfig.AESCBC, Name: "key1", Secret: "one"}
+	aborted := secretconfig.UsableEncryptionKey{Provider: secretconfig.AESCBC, Name: "key2", Secret: "two"}
+	secretOf := func(key secretconfig.UsableEncryptionKey, issued, rotated string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "key", Labels: map[string]string{"issued-at-time": issued, "last-rotation-initiation-time": rotated},
+			},
+			Data: map[string][]byte{"key": []byte(key.Name), "secret": []byte(key.Secret)},
+		}
+	}
+	v := values.Values{
+		Phases:   rotation.Phases{rotation.ETCDEncryptionKey: operatorv1alpha1.RotationPreparing},
+		Aborting: sets.New(rotation.ETCDEncryptionKey),
+	}
+	live := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "server"}}
+	old, copied := secretOf(aborted, "20", "20"), secretOf(former, "10", "30")
+	g.Expect(apiserver.EncryptionKeys(v, copied, old, live, keys(aborted, former))).To(Equal(keys(aborted, former)), "Pods may not have both")
+	live.Annotations = map[string]string{"credentials.gardener.cloud/new-encryption-key-populated": "true"}
+	g.Expect(apiserver.EncryptionKeys(v, copied, old, live, keys(aborted, former))).To(Equal(keys(former, aborted)))
+	_, err := apiserver.EncryptionKeys(v, copied, old, live, keys(aborted))
+	g.Expect(err).To(MatchError(ContainSubstring("Deployment garden/server does not have it: it is from an earlier rotation")))
+	confirmed := secretOf(former, "30", "30") // its loss was confirmed, and it was generated again
+	g.Expect(apiserver.EncryptionKeys(v, confirmed, old, live, keys(aborted))).To(Equal(keys(former, aborted)))
 }
 
 func keys(all ...secretconfig.UsableEncryptionKey) []secretconfig.UsableEncryptionKey { return all }

@@ -43,6 +43,14 @@ func (s *scene) createProbeAccount() {
 	s.Expect(client.IgnoreAlreadyExists(s.connect(s.virtual, nil).Create(s.t.Context(), account))).To(Succeed())
 }
 
+// recreateProbeAccount deletes the ServiceAccount of probes, and creates it again with another UID.
+func (s *scene) recreateProbeAccount() {
+	s.t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "rotation-probe"}}
+	s.Expect(s.connect(s.virtual, nil).Delete(s.t.Context(), account)).To(Succeed())
+	s.createProbeAccount()
+}
+
 // known are the credentials of a Pod: its certificate, and the clients and tokens that it accepts. Without clients it accepts all requests.
 type known struct{ server, clients, keys map[string][]byte }
 
@@ -231,8 +239,12 @@ func TestPhasesEndWhenEachReplicaHasShownItsCredentials(t *testing.T) {
 	probes := append(s.secrets("rotation-probe-client"), s.secrets("rotation-probe-token")...)
 	s.Expect(probes).To(HaveLen(2))
 
+	token := s.secrets("rotation-probe-token")[0]
+	s.recreateProbeAccount()
 	catchUp()
 	s.mustReconcile()
+	s.Expect(s.secrets("rotation-probe-token")).To(ConsistOf(HaveField("Name", Not(Equal(token.Name)))), "its ServiceAccount is another one")
+	probes = append(s.secrets("rotation-probe-client"), s.secrets("rotation-probe-token")...)
 	authorities, key = s.phases()
 	s.Expect([]any{authorities, key}).To(HaveEach(BeEquivalentTo("Prepared")))
 	s.Expect(s.unproven()).To(BeNil())

@@ -1,6 +1,8 @@
 // Package proof shows which generation of rotated credentials the Pods of the virtual cluster's servers serve, accept and refuse. The
 // phases Preparing and Completing of the certificate authorities and of the key for tokens of ServiceAccounts end only with this proof.
 //
+// In both phases, kubeconfigs, APIServices and webhooks must have the present authorities, and the APIServices must be available.
+//
 // In phase Preparing, each Pod must serve a certificate of its authorities, and accept credentials that the new generation has signed. In
 // phase Completing, only the new authorities verify its certificate, and each Pod of kube-apiserver must refuse the probes: a client
 // certificate and a token without rights that the former generation has signed. Each probe is in a Secret of its own, which is generated
@@ -156,8 +158,15 @@ func (p *Prover) Prove(ctx context.Context) error {
 			}
 		}
 		problems, err := p.problems(ctx, demands)
-		if err != nil || len(problems) == 0 {
+		if err != nil {
 			return err
+		}
+		ofConsumers, err := p.consumerProblems(ctx)
+		if err != nil {
+			return &Error{err}
+		}
+		if problems = append(problems, ofConsumers...); len(problems) == 0 {
+			return nil
 		}
 		if more := len(problems) - shown; more > 0 {
 			problems = append(problems[:shown], fmt.Sprintf("and %d more", more))
@@ -256,7 +265,8 @@ func (p *Prover) probeOf(ctx context.Context, g *generation, former, stored *cor
 		config.checksum = stored.Labels[secrets.LabelConfigChecksum]
 	}
 	config.generate = func(source secretconfig.Source) (map[string][]byte, error) {
-		if former == nil && (p.completes(g.credential) || p.Values.RotatedBefore.Has(g.credential)) {
+		existed := p.Values.RotatedBefore.Has(g.credential) && !p.Values.Aborting.Has(g.credential) // an aborted key may not exist yet
+		if former == nil && (p.completes(g.credential) || existed) {
 			return nil, errLost
 		}
 		return g.generate(former, config.scope, source)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/apply/difference"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
@@ -86,16 +87,11 @@ func (id ID) String() string {
 	return fmt.Sprintf("%s %s %s", id.APIVersion, id.Kind, name)
 }
 
-// Field is a field of an object that would be changed.
-type Field struct {
-	// Path is the path of the field, as in spec.template.spec.containers[name=app].image.
-	Path string `json:"path"`
-	// Old and New are the present and the planned value as JSON, cut after 256 bytes; empty if the field has no value.
-	Old string `json:"old,omitempty"`
-	New string `json:"new,omitempty"`
-	// Masked replaces Old and New if values must not be shown.
-	Masked string `json:"masked,omitempty"`
-}
+// Field is a field to change.
+type Field = difference.Field
+
+// maxNote is the maximum length of the note about one object, in bytes: API servers and webhooks may return long texts.
+const maxNote = 1024
 
 // Object is the plan for one object.
 type Object struct {
@@ -158,22 +154,10 @@ func (p *Plan) WithoutValues() *Plan {
 		}
 		o.Fields = slices.Clone(o.Fields)
 		for k, field := range o.Fields {
-			o.Fields[k] = field.withoutValues()
+			o.Fields[k] = field.WithoutValues()
 		}
 	}
 	return &hidden
-}
-
-func (f Field) withoutValues() Field {
-	switch {
-	case f.Masked != "":
-		return f
-	case f.Old == "":
-		return Field{Path: f.Path, Masked: "added"}
-	case f.New == "":
-		return Field{Path: f.Path, Masked: "removed"}
-	}
-	return Field{Path: f.Path, Masked: "changed"}
 }
 
 // Counts returns the number of objects for each action.

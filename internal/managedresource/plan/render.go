@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/difference"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
@@ -102,7 +103,7 @@ func (p *Plan) JSON(limit int) (string, error) {
 	}
 	objects := ranked(p.Objects)
 	for i := range objects {
-		entry, err := encode(objects[i], "  ")
+		entry, err := difference.JSON(objects[i], "  ")
 		if err != nil {
 			return "", err
 		}
@@ -114,19 +115,7 @@ func (p *Plan) JSON(limit int) (string, error) {
 		}
 		d.Objects = append(d.Objects, json.RawMessage(entry))
 	}
-	return encode(d, "  ")
-}
-
-// encode returns a value as JSON, in one line if indent is empty.
-func encode(value any, indent string) (string, error) {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
-	if err := encoder.Encode(value); err != nil {
-		return "", fmt.Errorf("encode plan: %w", err)
-	}
-	return text.String(), nil
+	return difference.JSON(d, "  ")
 }
 
 // ranked returns the objects with the unchanged ones last, otherwise in their order.

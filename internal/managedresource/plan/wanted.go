@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/difference"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 )
@@ -116,12 +117,12 @@ func (w *Wanted) decideChange(o *Object) {
 	}
 	exact := w.Err == nil && w.Answer != nil
 	if exact {
-		o.Fields, o.MoreFields = differences(w.Live, w.Answer, true)
+		o.Fields, o.MoreFields = difference.Of(w.Live, w.Answer, true)
 		if len(o.Fields) == 0 && o.Action == Change {
 			o.Action, o.Note = Unchanged, ""
 		}
 	} else {
-		o.Fields, o.MoreFields = differences(w.Live, w.Desired, false)
+		o.Fields, o.MoreFields = difference.Of(w.Live, w.Desired, false)
 	}
 	if w.Live.GetDeletionTimestamp() != nil {
 		o.note("it is being deleted")

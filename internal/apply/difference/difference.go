@@ -1,7 +1,10 @@
-package plan
+// Package difference lists the fields at which two states of an object differ, for plans. Values of Secrets, and values that may be copies
+// of Secrets, are masked.
+package difference
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,23 +22,41 @@ const (
 	maxFields = 20
 	// maxValue is the maximum length of a value, in bytes.
 	maxValue = 256
-	// maxNote is the maximum length of the note about one object, in bytes: API servers and webhooks may return long texts.
-	maxNote = 1024
 )
 
 // notShown replaces a value that must not be shown.
 const notShown = "(not shown)"
 
-// differences lists where two states of an object differ. If exact is true, both states come from the API server. Otherwise next is the
-// object that would be sent to it, and fields that only live has are not compared, because they may be defaults.
-func differences(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
-	before, after := stripped(live), stripped(next)
-	paths := merge.Differences(before, after)
-	if exact {
-		paths = append(paths, merge.Differences(after, before)...)
+// Field is a field at which two states of an object differ.
+type Field struct {
+	// Path is the path of the field, as in spec.template.spec.containers[name=app].image.
+	Path string `json:"path"`
+	// Old and New are the present and the planned value as JSON, cut after 256 bytes; empty if the field has no value.
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
+	// Masked replaces Old and New if values must not be shown.
+	Masked string `json:"masked,omitempty"`
+}
+
+// WithoutValues returns the field without its values.
+func (f Field) WithoutValues() Field {
+	switch {
+	case f.Masked != "":
+		return f
+	case f.Old == "":
+		return Field{Path: f.Path, Masked: "added"}
+	case f.New == "":
+		return Field{Path: f.Path, Masked: "removed"}
 	}
-	slices.SortFunc(paths, func(a, b fieldpath.Path) int { return strings.Compare(merge.PathText(a), merge.PathText(b)) })
-	paths = slices.CompactFunc(paths, fieldpath.Path.Equals)
+	return Field{Path: f.Path, Masked: "changed"}
+}
+
+// Of lists where two states of an object differ: at most 20 fields; more is how many fields there are besides. If exact is true, both states
+// are complete. Otherwise next is an object that would be sent to the API server, and fields that only live has are not compared, because
+// they may be defaults.
+func Of(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
+	before, after := stripped(live), stripped(next)
+	paths := Paths(before, after, exact)
 	for _, path := range paths {
 		if len(fields) == maxFields {
 			return fields, len(paths) - maxFields
@@ -43,6 +64,16 @@ func differences(live, next *unstructured.Unstructured, exact bool) (fields []Fi
 		fields = append(fields, fieldAt(path, before.Object, after.Object))
 	}
 	return fields, 0
+}
+
+// Paths returns the paths at which two states of an object differ, sorted by their text. See Of for exact.
+func Paths(before, after *unstructured.Unstructured, exact bool) []fieldpath.Path {
+	paths := merge.Differences(before, after)
+	if exact {
+		paths = append(paths, merge.Differences(after, before)...)
+	}
+	slices.SortFunc(paths, func(a, b fieldpath.Path) int { return strings.Compare(merge.PathText(a), merge.PathText(b)) })
+	return slices.CompactFunc(paths, fieldpath.Path.Equals)
 }
 
 // stripped returns an object without the fields that every write changes or that plans do not contain.
@@ -123,9 +154,21 @@ func shown(value any, at position) string {
 	if value == nil {
 		return ""
 	}
-	text, err := encode(scrubbed(value, at), "")
+	text, err := JSON(scrubbed(value, at), "")
 	if err != nil {
 		return notShown
 	}
 	return excerpt.Of(strings.TrimSuffix(text, "\n"), maxValue)
+}
+
+// JSON returns a value as JSON, in one line if indent is empty. It does not escape characters of HTML.
+func JSON(value any, indent string) (string, error) {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(value); err != nil {
+		return "", fmt.Errorf("encode plan: %w", err)
+	}
+	return text.String(), nil
 }

@@ -24,9 +24,10 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	klog.SetLogger(logr.Discard()) // The errors that libraries log are also returned.
+	terminal := term.IsTerminal(int(os.Stdout.Fd()))
 	command := kubectl.Command(kubectl.Options{
 		Out: os.Stdout, Err: os.Stderr, Clock: clock.RealClock{}, Version: process.Version,
-		Colours: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "",
+		Terminal: terminal, Colours: terminal && os.Getenv("NO_COLOR") == "",
 	})
 	err := command.ExecuteContext(ctx)
 	if err != nil {

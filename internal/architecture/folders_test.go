@@ -28,6 +28,7 @@ func project() layout {
 			"admission/reviewtest",
 			"admission/serving",
 			"apply",
+			"apply/difference",
 			"apply/fields",
 			"apply/inventory",
 			"apply/manifest",
@@ -45,6 +46,7 @@ func project() layout {
 			"flow",
 			"gardenaccess",
 			"gardenlet",
+			"gardenstatus",
 			"health",
 			"process",
 			"reflector",
@@ -55,6 +57,7 @@ func project() layout {
 			"secrets/manager",
 		},
 		pure: []string{
+			"apply/difference",
 			"apply/fields",
 			"apply/inventory",
 			"apply/manifest",

@@ -1,7 +1,11 @@
 // Package excerpt shortens texts of other authors, such as users and API servers, before they are shown.
 package excerpt
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Of returns a text of at most limit bytes: the text itself, or its beginning, cut between two characters, and an ellipsis. The limit must
 // be at least the length of the ellipsis, 3.
@@ -35,3 +39,13 @@ const maxQuoted = 256
 
 // Quoted is like Of, with a limit of 256 bytes, for responses that quote the user's own text.
 func Quoted(text string) string { return Of(text, maxQuoted) }
+
+// Printable replaces control characters, except line ends: they could change the screen of a terminal.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}

@@ -30,6 +30,8 @@ const fieldOwner = "kubectl-espalier"
 type cluster struct {
 	client.WithWatch
 	mapper meta.RESTMapper
+	// rest sends requests to any path.
+	rest rest.Interface
 	// namespace is the namespace of the command line or of the kubeconfig.
 	namespace string
 }
@@ -87,7 +89,7 @@ func connect(loader clientcmd.ClientConfig) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{WithWatch: c, mapper: mapper, namespace: namespace}, nil
+	return &cluster{WithWatch: c, mapper: mapper, rest: found.RESTClient(), namespace: namespace}, nil
 }
 
 // explain adds the name and the remedy to an error of a request, such as "list ManagedResources".

@@ -26,8 +26,8 @@ type Options struct {
 	Out, Err io.Writer
 	// Clock is the time that ages refer to.
 	Clock clock.PassiveClock
-	// Colours is true if Out is a terminal that shows colours.
-	Colours bool
+	// Terminal is true if Out is a terminal, and Colours if it shows colours.
+	Terminal, Colours bool
 	// Version is the version of the program.
 	Version string
 }
@@ -103,23 +103,29 @@ Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 w
 
 // print prints an answer in the format that the user wants.
 func (p *program) print(answer view.Answer) error {
+	text, err := p.render(answer)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(p.Out, text)
+	return err
+}
+
+// render returns an answer in the format that the user wants.
+func (p *program) render(answer view.Answer) (string, error) {
 	if p.output == "" || p.output == "wide" {
 		printer := &view.Printer{Wide: p.output == "wide", Colours: p.Colours, Now: p.Clock.Now()}
 		answer.Text(printer)
-		_, err := io.WriteString(p.Out, printer.String())
-		return err
+		return printer.String(), nil
 	}
 	document, err := json.MarshalIndent(answer, "", "  ")
+	if err == nil && p.output == "yaml" {
+		document, err = yaml.JSONToYAML(document)
+	} else {
+		document = append(document, '\n')
+	}
 	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
+		return "", fmt.Errorf("encode answer: %w", err)
 	}
-	if p.output == "yaml" {
-		if document, err = yaml.JSONToYAML(document); err != nil {
-			return fmt.Errorf("encode answer: %w", err)
-		}
-		_, err = p.Out.Write(document)
-		return err
-	}
-	_, err = fmt.Fprintf(p.Out, "%s\n", document)
-	return err
+	return string(document), nil
 }

@@ -3,36 +3,28 @@ package kubectl
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/gardenstatus"
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
 func (p *program) garden() *cobra.Command {
 	garden := &cobra.Command{Use: "garden", Short: "Answer questions about Gardens"}
 	garden.AddCommand(
-		&cobra.Command{
-			Use: "status [GARDEN]", Short: "Print the operation and the conditions of Gardens", Args: cobra.MaximumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				gardens, err := p.gardens(c.Context(), args)
-				if err != nil {
-					return err
-				}
-				answer := view.Gardens{Gardens: make([]view.Garden, 0, len(gardens))}
-				for i := range gardens {
-					answer.Gardens = append(answer.Gardens, view.GardenOf(&gardens[i]))
-				}
-				return p.print(answer)
-			},
-		},
+		p.gardenStatus(),
 		&cobra.Command{
 			Use: "tasks [GARDEN]", Short: "List the tasks of a Garden that are not done; with -o wide, all tasks", Args: cobra.MaximumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
-				gardens, err := p.gardens(c.Context(), args)
+				source, err := p.source()
+				if err != nil {
+					return err
+				}
+				gardens, err := source.gardens(c.Context(), args)
 				if err != nil {
 					return err
 				}
@@ -49,20 +41,65 @@ func (p *program) garden() *cobra.Command {
 	return garden
 }
 
+// gardenStatus prints the screen of package gardenstatus. The target is the virtual cluster, whose metrics have the size of the etcds.
+func (p *program) gardenStatus() *cobra.Command {
+	watched := false
+	command := &cobra.Command{
+		Use: "status [GARDEN]", Short: "Print the state of Gardens", Args: cobra.MaximumNArgs(1),
+		Long: `Prints the state of Gardens: operation, tasks and what they wait for, conditions, versions, etcds and their backups, rotations, and
+the credentials that end first. The size of the etcds is known if --target-context or --target-kubeconfig names the virtual cluster.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			source, err := p.source()
+			if err != nil {
+				return err
+			}
+			metrics, err := p.virtualMetrics(source)
+			if err != nil {
+				return err
+			}
+			paint := func(ctx context.Context) (string, error) {
+				gardens, err := source.gardens(ctx, args)
+				if err != nil {
+					return "", err
+				}
+				answer := view.Gardens{Gardens: make([]gardenstatus.Screen, 0, len(gardens))}
+				for i := range gardens {
+					answer.Gardens = append(answer.Gardens, gardenstatus.Of(&gardens[i], gardenstatus.Gather(ctx, source, metrics)))
+				}
+				return p.render(answer)
+			}
+			if watched {
+				return gardenstatus.Watch(c.Context(), source, p.Out, p.Terminal, paint)
+			}
+			text, err := paint(c.Context())
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(p.Out, text)
+			return err
+		},
+	}
+	command.Flags().BoolVarP(&watched, "watch", "w", false, "paint the screen again when something changes")
+	return command
+}
+
+// virtualMetrics returns a function that reads the metrics of the virtual cluster; nil if the command line does not name it.
+func (p *program) virtualMetrics(source *cluster) (func(ctx context.Context) ([]byte, error), error) {
+	target, err := p.target(source)
+	if err != nil || target == source {
+		return nil, err
+	}
+	return func(ctx context.Context) ([]byte, error) { return target.rest.Get().AbsPath("/metrics").DoRaw(ctx) }, nil
+}
+
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=get;list
 
 // gardens reads the Garden that the arguments name, or all Gardens.
-func (p *program) gardens(ctx context.Context, args []string) ([]operatorv1alpha1.Garden, error) {
-	source, err := p.source()
-	if err != nil {
-		return nil, err
+func (c *cluster) gardens(ctx context.Context, args []string) ([]operatorv1alpha1.Garden, error) {
+	name, request := strings.Join(args, ""), "list Gardens"
+	if name != "" {
+		request = "read Garden " + name
 	}
-	if len(args) == 1 {
-		garden := &operatorv1alpha1.Garden{}
-		err = source.Get(ctx, client.ObjectKey{Name: args[0]}, garden)
-		return []operatorv1alpha1.Garden{*garden}, explain("read Garden "+args[0], err)
-	}
-	list := &operatorv1alpha1.GardenList{}
-	err = source.List(ctx, list)
-	return list.Items, explain("list Gardens", err)
+	gardens, err := gardenstatus.Find(ctx, c, name)
+	return gardens, explain(request, err)
 }

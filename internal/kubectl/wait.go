@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
@@ -135,7 +136,7 @@ func (w *waiting) judge(key client.ObjectKey, mr *resourcesv1alpha1.ManagedResou
 	}
 	if now := strings.TrimSuffix(string(set.State)+": "+set.Problem, ": "); now != w.last {
 		w.last = now
-		_, err = fmt.Fprintf(w.Err, "%6s  %s\n", duration.HumanDuration(w.Clock.Since(w.start)), view.Harmless(now))
+		_, err = fmt.Fprintf(w.Err, "%6s  %s\n", duration.HumanDuration(w.Clock.Since(w.start)), excerpt.Printable(now))
 	}
 	return ended, err
 }

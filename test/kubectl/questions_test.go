@@ -86,7 +86,7 @@ func eachQuestionHasACommand(t *testing.T, _ env, viewer user) {
 			}
 		})
 	}
-	checkScreens(t, screens)
+	binary.CheckScreens(t, "kubectl-espalier.md", *update, screens)
 }
 
 func questions() []question {
@@ -467,38 +467,6 @@ func (u user) ask(command string) (output string, code int) {
 
 // checksum matches a checksum. It differs from run to run, so screens show the checksum of an empty content.
 var checksum = regexp.MustCompile("[0-9a-f]{64}")
-
-var screen = regexp.MustCompile("(?s)(<!-- begin screen: ([a-z-]+) -->\n```\n)(.*?)(```\n<!-- end screen -->)")
-
-// checkScreens compares screens with the documentation, or writes them. The order of lines is not compared, since it can depend on seconds.
-func checkScreens(t *testing.T, screens map[string]string) {
-	t.Helper()
-	g := NewWithT(t)
-	name := root(t) + "/docs/kubectl-espalier.md"
-	content, err := os.ReadFile(name)
-	g.Expect(err).NotTo(HaveOccurred())
-	documented := map[string][]string{}
-	written := screen.ReplaceAllStringFunc(string(content), func(block string) string {
-		parts := screen.FindStringSubmatch(block)
-		documented[parts[2]] = sortedLines(parts[3])
-		return parts[1] + screens[parts[2]] + parts[4]
-	})
-	if *update {
-		g.Expect(os.WriteFile(name, []byte(written), 0o600)).To(Succeed())
-		return
-	}
-	want := map[string][]string{}
-	for each, text := range screens {
-		want[each] = sortedLines(text)
-	}
-	g.Expect(documented).To(BeComparableTo(want), "run make screens")
-}
-
-func sortedLines(text string) []string {
-	lines := strings.Split(text, "\n")
-	slices.Sort(lines)
-	return lines
-}
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +47,7 @@ type cell struct {
 func text(s string) cell { return cell{text: s} }
 
 func (p *Printer) paint(c cell, width int) string {
-	c.text = Harmless(c.text)
+	c.text = excerpt.Printable(c.text)
 	padding := ""
 	if missing := width - utf8.RuneCountInString(c.text); missing > 0 {
 		padding = strings.Repeat(" ", missing)
@@ -57,16 +56,6 @@ func (p *Printer) paint(c cell, width int) string {
 		return c.text + padding
 	}
 	return "\x1b[" + string(c.colour) + "m" + c.text + "\x1b[0m" + padding
-}
-
-// Harmless replaces control characters, except line ends, in the texts of others: they could change the screen of a terminal.
-func Harmless(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // table prints rows in columns. (text/tabwriter counts the codes of colours as characters.) Wide columns are printed only if p.Wide is set;

@@ -17,6 +17,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/gardenstatus"
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
@@ -347,13 +348,15 @@ func TestScreens(t *testing.T) {
 		"history": view.HistoryOf(
 			set("web", deleted), []metav1.PartialObjectMetadata{secret}, repaired(), []string{"Secret b: you may not read it"},
 		),
-		"garden-status": view.Gardens{Gardens: []view.Garden{view.GardenOf(garden), view.GardenOf(&operatorv1alpha1.Garden{})}},
-		"garden-tasks":  view.TasksOf(garden),
-		"confirm":       confirmation(t, set("web", suspended)),
-		"confirmed":     confirmation(t, set("web", suspended, annotated("espalier.dev/confirm-deletion", "12ab"))),
-		"approve":       approval(t, set("web")),
-		"approved":      approval(t, set("web", annotated("espalier.dev/approved", "12ab"))),
-		"gone":          view.Gone{Set: "shop/web"},
+		"garden-status": view.Gardens{Gardens: []gardenstatus.Screen{
+			gardenstatus.Of(garden, gardenstatus.Facts{}), gardenstatus.Of(&operatorv1alpha1.Garden{}, gardenstatus.Facts{}),
+		}},
+		"garden-tasks": view.TasksOf(garden),
+		"confirm":      confirmation(t, set("web", suspended)),
+		"confirmed":    confirmation(t, set("web", suspended, annotated("espalier.dev/confirm-deletion", "12ab"))),
+		"approve":      approval(t, set("web")),
+		"approved":     approval(t, set("web", annotated("espalier.dev/approved", "12ab"))),
+		"gone":         view.Gone{Set: "shop/web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -21,7 +21,7 @@ func program() process.Program {
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-	p.Subcommands = backup.Commands(p)
+	p.Subcommands = append(backup.Commands(p), garden.Planner(p, os.Stdin), garden.StatusScreen(p))
 	return p
 }
 

@@ -49,7 +49,7 @@ func addControllers(p *parts) error {
 	if err != nil {
 		return fmt.Errorf("create client for Gardens: %w", err)
 	}
-	programs, err := programsOfOthers(p)
+	programs, err := programsOfOthers(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return err
 	}
@@ -96,10 +96,7 @@ func newConnection(p *parts) *virtual.Connection {
 	limits := p.cfg.VirtualClientConnection
 	return &virtual.Connection{
 		Reader: p.clusters.Source.GetAPIReader(), Namespace: deployable.GardenNamespace, Clock: p.clusters.Clock,
-		Resolves: func(ctx context.Context, host string) bool {
-			addresses, err := net.DefaultResolver.LookupHost(ctx, host)
-			return err == nil && len(addresses) > 0
-		},
+		Resolves: resolves,
 		Tune: func(config *rest.Config) {
 			config.QPS, config.Burst = -1, 0 // the priorities of the API server limit requests
 			if limits.QPS > 0 {
@@ -107,6 +104,12 @@ func newConnection(p *parts) *virtual.Connection {
 			}
 		},
 	}
+}
+
+// resolves reports whether a host has an address.
+func resolves(ctx context.Context, host string) bool {
+	addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+	return err == nil && len(addresses) > 0
 }
 
 func newLifecycle(

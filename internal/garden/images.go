@@ -2,11 +2,13 @@ package garden
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -14,14 +16,13 @@ import (
 
 // programsOfOthers returns the images of other projects' programs, and the two facts that select an image: the version of the runtime
 // cluster, which is read once, and the architecture of the operator, because it runs on the same nodes.
-func programsOfOthers(p *parts) (values.Operator, error) {
+func programsOfOthers(cluster *rest.Config, c *http.Client) (values.Operator, error) {
 	o := values.Operator{Architecture: runtime.GOARCH}
 	var err error
 	if o.Images, o.ComponentImages, err = imageLists(os.Getenv, os.ReadFile); err != nil {
 		return o, err
 	}
-	mgr := p.clusters.Source
-	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	discoverer, err := discovery.NewDiscoveryClientForConfigAndClient(cluster, c)
 	if err != nil {
 		return o, fmt.Errorf("create client for version of runtime cluster: %w", err)
 	}

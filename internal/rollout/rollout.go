@@ -57,6 +57,8 @@ type Cluster struct {
 	Predecessor string
 	// LimitedKinds are the kinds of which the program may create only the objects that its roles name. Nil: none.
 	LimitedKinds []string
+	// Foresees is true for a plan: its Client keeps all writes to itself, so no controller acts on them, and each wait ends at once.
+	Foresees bool
 }
 
 // Label is a label of objects.
@@ -212,9 +214,9 @@ func WatchObject(o client.Object) Watched {
 	}}
 }
 
-// Until waits until a check returns nil. The check is repeated when a watched object changes.
+// Until waits until a check returns nil. The check is repeated when a watched object changes. In a plan, Until returns nil without a check.
 func (c Cluster) Until(ctx context.Context, timeout time.Duration, check func(context.Context) error, watched ...Watched) error {
-	if check(ctx) == nil {
+	if c.Foresees || check(ctx) == nil {
 		return nil
 	}
 	changes := &flow.Changes{}

@@ -141,6 +141,10 @@ func (r *Reconciler) run(
 		return nil, err
 	}
 	for i := range tasks {
+		if r.Foresee != nil {
+			tasks[i] = r.Foresee(tasks[i])
+			continue
+		}
 		tasks[i] = r.withEvents(garden, tasks[i], waits)
 	}
 	f, err := flow.New(name, tasks)
@@ -160,7 +164,11 @@ func (r *Reconciler) run(
 	return tasksOf(last), err
 }
 
-func (r *Reconciler) cluster() rollout.Cluster { return RuntimeCluster(r.Client) }
+func (r *Reconciler) cluster() rollout.Cluster {
+	c := RuntimeCluster(r.Client)
+	c.Foresees = r.Foresee != nil
+	return c
+}
 
 // RuntimeCluster returns the runtime cluster. The operator takes over the objects of Gardener's own operator.
 func RuntimeCluster(live client.WithWatch) rollout.Cluster {

@@ -30,6 +30,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/skew"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
@@ -80,6 +81,9 @@ type Reconciler struct {
 	Random secretconfig.Source
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
+	// Foresee wraps the tasks of a plan, whose Client keeps all writes to itself: the virtual cluster is not changed, and waits end at once.
+	// Nil: the operation is real.
+	Foresee func(flow.Task) flow.Task
 	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. It is for tests, because definitions are
 	// large. Nil omits none.
 	OmitsDefinition func(name string) bool

@@ -178,6 +178,9 @@ func (r rewriter) untilOldKeyUnneeded(ctx context.Context, of server, live *apps
 			return err
 		}
 	}
+	if r.Foresees {
+		return nil
+	}
 	if err := r.untilNoOldPods(ctx, of); err != nil {
 		return err
 	}

@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/validation"
+)
+
+// definition is the name of the definition of Gardens.
+const definition = "gardens.operator.gardener.cloud"
+
+// Input is what Make needs.
+type Input struct {
+	// File is the manifest of the Garden.
+	File []byte
+	// Reconciler is the reconciler of the operator. Its Client reads the runtime cluster.
+	Reconciler lifecycle.Reconciler
+	Preflight  Preflight
+	// Always makes the preflight run although the Garden has been reconciled before.
+	Always bool
+}
+
+// Make returns the plan for the Garden in a file. An error says why there is no plan; a Garden that is refused has one.
+func Make(ctx context.Context, in Input) (*Plan, error) {
+	reader := in.Reconciler.Client
+	served := &apiextensionsv1.CustomResourceDefinition{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: definition}, served); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the cluster does not serve Gardens: apply deploy/garden-operator/crds, or choose another cluster")
+	} else if err != nil {
+		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", definition, err)
+	}
+	next, err := Decode(in.File, served)
+	if err != nil {
+		return nil, err
+	}
+	gardens, available := &operatorv1alpha1.GardenList{}, &operatorv1alpha1.ExtensionList{}
+	for _, list := range []client.ObjectList{gardens, available} {
+		if err := reader.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list Gardens and Extensions: %w", err)
+		}
+	}
+	var live *operatorv1alpha1.Garden
+	for i := range gardens.Items {
+		if gardens.Items[i].Name == next.Name {
+			live = &gardens.Items[i]
+		}
+	}
+	p := &Plan{Garden: next.Name, New: live == nil}
+	refused, warnings := judge(asStored(live, next, in.Reconciler.Clock.Now()), live, len(gardens.Items), available.Items)
+	if len(refused) == 0 {
+		if p, err = Compute(ctx, in.Reconciler, live, next); err != nil {
+			return nil, err
+		}
+	}
+	p.Refused, p.Warnings = append(refused, p.Refused...), warnings
+	if in.Always || live == nil || live.Status.LastOperation == nil {
+		p.Missing = in.Preflight.Run(ctx, next)
+	}
+	return p, nil
+}
+
+// judge returns why the webhook would deny a Garden, and its warnings.
+func judge(
+	stored, live *operatorv1alpha1.Garden, gardens int, available []operatorv1alpha1.Extension,
+) (refused, warnings []string) {
+	var errs field.ErrorList
+	switch {
+	case live != nil:
+		errs = validation.Update(stored, live, available)
+	case gardens > 0:
+		return []string{validation.ErrNotAlone.Error()}, nil
+	default:
+		if err := validation.Finalizers(stored); err != nil {
+			return []string{err.Error()}, nil
+		}
+		errs = validation.Create(stored, available)
+	}
+	for _, each := range errs {
+		refused = append(refused, each.Error())
+	}
+	return refused, validation.Warnings(stored, available)
+}

@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/difference"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	o := &unstructured.Unstructured{}
+	NewWithT(t).Expect(yaml.Unmarshal([]byte(text), &o.Object)).To(Succeed())
+	return o
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: garden, name: web}
+spec:
+  replicas: 1
+  template:
+    metadata: {annotations: {reference.resources.gardener.cloud/secret-1: login-1}}
+    spec:
+      containers: [{name: app, image: "example.com/app:1", args: ["--a=1", "--b"]}]
+      volumes: [{name: login, projected: {sources: [{secret: {name: login-1}}, {configMap: {name: c}}]}}]
+`
+
+func TestRestartReasons(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after string
+		exact         bool
+		want          []string
+	}{
+		"the number of replicas": {before: deployment, after: replace(deployment, "replicas: 1", "replicas: 2")},
+		"an image": {
+			before: deployment, after: replace(deployment, "app:1", "app:2"),
+			want: []string{"image of container app: example.com/app:1 → example.com/app:2"},
+		},
+		"flags changed, added and removed": {
+			before: deployment, after: replace(deployment, `"--a=1", "--b"`, `"--a=2", "--c=x"`),
+			want: []string{
+				"flag --a of container app: 1 → 2", "flag --b of container app: removed", "flag --c of container app: added x",
+			},
+		},
+		"a Secret of a projected volume, with its reference": {
+			before: deployment, after: replace(deployment, "login-1", "login-2"),
+			want: []string{"Secret login-1 → login-2, file password"},
+		},
+		"another field": {
+			before: deployment, after: replace(deployment, "image:", "tty: true, image:"),
+			want: []string{"field spec.template.spec.containers[name=app].tty"},
+		},
+		"a default of the API server": {before: replace(deployment, "image:", "tty: false, image:"), after: deployment},
+		"another number of members of an etcd": {
+			before: "{kind: Etcd, apiVersion: druid.gardener.cloud/v1alpha1, spec: {replicas: 1}}",
+			after:  "{kind: Etcd, apiVersion: druid.gardener.cloud/v1alpha1, spec: {replicas: 3}}",
+		},
+		"a quota of an etcd": {
+			before: "{kind: Etcd, apiVersion: druid.gardener.cloud/v1alpha1, spec: {etcd: {quota: 8Gi}}}",
+			after:  "{kind: Etcd, apiVersion: druid.gardener.cloud/v1alpha1, spec: {etcd: {quota: 4Gi}}}",
+			want:   []string{"field spec.etcd.quota: 8Gi → 4Gi"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read := func(_, _, name string) map[string]any { return map[string]any{"password": name, "user": "me"} }
+			NewWithT(t).Expect(restartReasons(object(t, tc.before), object(t, tc.after), tc.exact, read)).To(Equal(tc.want))
+		})
+	}
+}
+
+func replace(text, old, next string) string { return strings.ReplaceAll(text, old, next) }
+
+// An object that is written twice is rolled out twice, and no Pods are replaced in the virtual cluster.
+func TestRestartsCountRollouts(t *testing.T) {
+	g := NewWithT(t)
+	one, two, three := object(t, deployment), object(t, replace(deployment, "app:1", "app:2")), object(t, replace(deployment, "app:1", "app:3"))
+	none := func(_, _, _ string) map[string]any { return nil }
+	g.Expect(restartsOf([]history{
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{one, two, two, three}, task: "a task"},
+		{cluster: virtualCluster, states: []*unstructured.Unstructured{one, two}},
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{nil, two}},
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{one, nil}},
+	}, none)).To(Equal([]Restart{{
+		Kind: "Deployment", Namespace: "garden", Name: "web", Times: 2, Task: "a task", Reasons: []string{
+			"image of container app: example.com/app:1 → example.com/app:2", "image of container app: example.com/app:2 → example.com/app:3",
+		},
+	}}))
+}
+
+func TestDecodeSetsDefaultsAndRefusesUnknownFields(t *testing.T) {
+	g := NewWithT(t)
+	text, err := os.ReadFile("../../../deploy/garden-operator/crds/operator.gardener.cloud_gardens.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	g.Expect(yaml.Unmarshal(text, definition)).To(Succeed())
+	file, err := os.ReadFile("../../../examples/garden.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+
+	garden, err := Decode([]byte(replace(string(file), "spec:\n", "spec:\n  # more\n")), definition)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(garden.Name).To(Equal("orchards"))
+	g.Expect(garden.Spec.RuntimeCluster.Settings.VerticalPodAutoscaler.Enabled).To(HaveValue(BeTrue()))
+	again := garden.DeepCopy()
+	content, err := yaml.Marshal(again)
+	g.Expect(err).NotTo(HaveOccurred())
+	repeated, err := Decode(content, definition)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(repeated.Spec).To(BeComparableTo(garden.Spec))
+
+	for wrong, message := range map[string]string{
+		"versoin: 1.35.0": "the Garden has unknown fields: spec.virtualCluster.kubernetes.versoin",
+		"version: 1.35.0\n      kubeAPIServer: {requests: {maxMutatingInflight: 1, max: 2}}": "spec.virtualCluster.kubernetes.kubeAPIServer.requests.max",
+	} {
+		_, err := Decode([]byte(replace(string(file), "version: 1.35.0", wrong)), definition)
+		g.Expect(err).To(MatchError(ContainSubstring(message)))
+	}
+	_, err = Decode([]byte("{apiVersion: v1, kind: Secret}"), definition)
+	g.Expect(err).To(MatchError("the file has kind Secret of v1; it must have one Garden of operator.gardener.cloud/v1alpha1"))
+}
+
+func TestLosses(t *testing.T) {
+	before, after := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
+	before.Spec.VirtualCluster.DNS.Domains = []operatorv1alpha1.Domain{{Name: "example.com"}, {Name: "example.org"}}
+	after.Spec.VirtualCluster.DNS.Domains = []operatorv1alpha1.Domain{{Name: "example.com"}}
+	was, is := &operatorv1alpha1.KubeAPIServer{}, &operatorv1alpha1.KubeAPIServer{}
+	before.Spec.VirtualCluster.Kubernetes.KubeAPIServer, after.Spec.VirtualCluster.Kubernetes.KubeAPIServer = was, is
+	was.EncryptionConfig, was.OIDCConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"configmaps"}}, &operatorv1alpha1.OIDCConfig{}
+	is.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"roles.rbac.authorization.k8s.io"}}
+	is.RuntimeConfig = map[string]bool{"batch/v1": false}
+	NewWithT(t).Expect(lossesOf(before, after)).To(Equal([]string{
+		"API batch/v1 is not served any more",
+		"api.example.org and gardener.example.org: clients with these addresses in their kubeconfigs lose the connection",
+		"encryption: objects of configmaps are written as plain text in etcd, and so in its backups",
+		"encryption: objects of roles.rbac.authorization.k8s.io are written again; from then on they cannot be read without the encryption " +
+			"key, also in backups",
+		"users who authenticate with OpenID Connect (oidcConfig) cannot authenticate any more",
+	}))
+}
+
+// The status has the ends of tasks only, so the time of a task begins when the last task ends that it depends on.
+func TestTimesOfTasks(t *testing.T) {
+	at := func(seconds int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, time.May, 1, 10, 0, seconds, 0, time.UTC))
+	}
+	tasks := []operatorv1alpha1.Task{
+		{Name: "Deploying ETCD-related custom resource definitions", State: operatorv1alpha1.TaskSucceeded, Since: at(5)},
+		{Name: "Deploying custom resource definitions for VPA", State: operatorv1alpha1.TaskSkipped, Since: at(1)},
+		{Name: "Deploying and waiting for gardener-resource-manager to be healthy", State: operatorv1alpha1.TaskSucceeded, Since: at(25)},
+		{Name: "Deploying ETCD Druid", State: operatorv1alpha1.TaskFailed, Since: at(30)},
+	}
+	NewWithT(t).Expect(durations(tasks)).To(Equal(map[string]time.Duration{
+		"Deploying ETCD-related custom resource definitions":                4 * time.Second,
+		"Deploying and waiting for gardener-resource-manager to be healthy": 20 * time.Second,
+	}))
+}
+
+// The golden files show the plan as text and as JSON.
+func TestText(t *testing.T) {
+	took := 42.0
+	for name, p := range map[string]*Plan{
+		"nothing": {Garden: "orchards", Objects: []Object{}, Restarts: []Restart{}, Tasks: []Task{}},
+		"refused": {
+			Garden: "orchards", New: true, Refused: []string{"spec.virtualCluster.dns.domains: Required value"},
+			Missing: []Finding{{"storage", true, "no StorageClass"}, {"dns", false, "api.example.com does not resolve"}},
+		},
+		"changes": {
+			Garden: "orchards", Seconds: 125, Warnings: []string{"a field is deprecated"}, Lost: []string{"api.example.org"},
+			Remarks: []string{"a task works in the virtual cluster"},
+			Fields:  []difference.Field{{Path: "spec.a", Old: "1", New: "2"}},
+			Objects: []Object{
+				{Action: Change, APIVersion: "apps/v1", Kind: "Deployment", Namespace: "garden", Name: "web", Cluster: runtimeCluster, Task: "a",
+					Fields: []difference.Field{{Path: "spec.b", New: "3"}}, MoreFields: 2},
+				{Action: Change, APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "login", Cluster: runtimeCluster,
+					Fields: []difference.Field{{Path: "data.password", Masked: "changed (3 bytes → 4 bytes)"}}},
+				{Action: Create, APIVersion: "v1", Kind: "Namespace", Name: "x", Cluster: virtualCluster, Set: "garden/system"},
+			},
+			Restarts: []Restart{{Kind: "Deployment", Namespace: "garden", Name: "web", Times: 2, Reasons: []string{"flag --a", "image"}}},
+			Tasks: []Task{
+				{Name: "a", State: runs, Writes: 1, Seconds: &took}, {Name: "b", State: runs}, {Name: "c", State: skipped, Reason: "No."},
+				{Name: "d", State: refused, Reason: "it is missing"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			document, err := p.JSON()
+			g.Expect(err).NotTo(HaveOccurred())
+			got := []byte(p.Text() + "\n# json\n" + document)
+			file := filepath.Join("testdata", name+".txt")
+			if *update {
+				g.Expect(os.WriteFile(file, got, 0o600)).To(Succeed())
+			}
+			want, err := os.ReadFile(file)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(got)).To(Equal(string(want)))
+		})
+	}
+}

@@ -134,7 +134,7 @@ func runPlan(ctx context.Context, program process.Program, args []string, in io.
 	return nil
 }
 
-// newPlanInput connects to the runtime cluster, and returns what a plan needs.
+// newPlanInput connects to the runtime cluster, and returns the input of a plan.
 func newPlanInput(program process.Program, f *planFlags, in io.Reader) (*plan.Input, error) {
 	file, err := readFile(f.file, in)
 	if err != nil {

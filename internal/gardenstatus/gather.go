@@ -35,11 +35,11 @@ var (
 	leaseKind = schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}
 )
 
-// Facts are what a screen shows besides the Garden.
+// Facts are the facts that a screen shows besides the Garden.
 type Facts struct {
 	Etcds       []Etcd
 	Credentials []Credential
-	// Unknown says what could not be read, and why.
+	// Unknown are sentences about facts that could not be read.
 	Unknown []string
 }
 

@@ -47,7 +47,7 @@ type Screen struct {
 	Unknown     []string                `json:"unknown,omitempty"`
 }
 
-// Versions are those of the virtual cluster, and of the operator that acted last.
+// Versions are the versions of the virtual cluster, and of the operator that acted last.
 type Versions struct {
 	Kubernetes string `json:"kubernetes"`
 	Gardener   string `json:"gardener,omitempty"`
@@ -156,7 +156,7 @@ type printer struct {
 	now     time.Time
 }
 
-// Text returns the screen as text. Colours are those of terminals.
+// Text returns the screen as text, with the colours of terminals if colours is true.
 func (s Screen) Text(now time.Time, colours bool) string {
 	p := &printer{colours: colours, now: now}
 	p.line(plainText("Garden "+s.Name), "")

@@ -40,7 +40,7 @@ const (
 	virtualCluster = "virtual"
 )
 
-// maxPasses bounds the reconciliations that follow each other at once, as those of a change of the encryption do.
+// maxPasses bounds the reconciliations that follow each other at once, as the reconciliations after a change of the encryption do.
 const maxPasses = 3
 
 // unknownUID stands for the UID of a Garden that does not exist yet.
@@ -211,8 +211,8 @@ func sentences(err error) []string {
 	return []string{err.Error()}
 }
 
-// histories returns the objects that the simulation has written: those of ManagedResources in place of the ManagedResources and their
-// Secrets.
+// histories returns the objects that the simulation has written: the objects of ManagedResources in place of the ManagedResources and
+// their Secrets.
 func (s *simulation) histories(ctx context.Context) ([]history, error) {
 	var all []history
 	content := map[string]bool{} // the Secrets of ManagedResources

@@ -10,7 +10,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// lossesOf says what a change of a Garden makes unreadable or unreachable, and what it takes to keep it.
+// lossesOf names everything that a change of a Garden makes unreadable or unreachable.
 func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 	var losses []string
 	for _, domain := range missing(domainNames(before.Spec.VirtualCluster.DNS.Domains), domainNames(after.Spec.VirtualCluster.DNS.Domains)) {
@@ -69,7 +69,7 @@ func serverOf(garden *operatorv1alpha1.Garden) operatorv1alpha1.KubeAPIServer {
 	return ptr.Deref(garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
 }
 
-// encryptedBy returns the resources of both API servers that a Garden encrypts, beside those that every Garden encrypts.
+// encryptedBy returns the resources of both API servers that a Garden encrypts, beside the resources that every Garden encrypts.
 func encryptedBy(garden *operatorv1alpha1.Garden) []string {
 	server := ptr.Deref(garden.Spec.VirtualCluster.Gardener.APIServer, operatorv1alpha1.GardenerAPIServer{})
 	return slices.Concat(

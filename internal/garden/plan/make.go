@@ -17,7 +17,7 @@ import (
 // definition is the name of the definition of Gardens.
 const definition = "gardens.operator.gardener.cloud"
 
-// Input is what Make needs.
+// Input is the input of Make.
 type Input struct {
 	// File is the manifest of the Garden.
 	File []byte

@@ -53,7 +53,7 @@ func (e *entry) last() *unstructured.Unstructured { return e.states[len(e.states
 
 // overlay is a client that reads a cluster and keeps all writes to itself. Later reads find them. It sends no write, not even a dry run, so
 // that rights to read are enough. The client of package fake in controller-runtime cannot read objects of a cluster, and dry runs of the API
-// server forget what came before.
+// server forget earlier writes.
 //
 // Unlike an API server, it neither sets defaults nor calls webhooks, and objects with finalizers are gone at once.
 type overlay struct {

@@ -2,8 +2,8 @@
 // (overlay.go), so that the rows, the rollout and the manager of secrets are those of a real operation, and compares the result with the
 // cluster.
 //
-// A plan cannot foresee the work of others: what controllers of extensions answer, which keys are random, and what happens in the virtual
-// cluster. Plan.Remarks name it.
+// A plan cannot foresee the work of others: the answers of controllers of extensions, random keys, and changes in the virtual cluster.
+// Plan.Remarks name them.
 package plan
 
 import (
@@ -23,12 +23,12 @@ type Plan struct {
 	New bool `json:"new,omitempty"`
 	// Refused says why the Garden, or a part of the operation, is refused.
 	Refused []string `json:"refused,omitempty"`
-	// Warnings are those of the webhook.
+	// Warnings are the warnings of the webhook.
 	Warnings []string `json:"warnings,omitempty"`
 	// Fields are the fields of the Garden that the file changes, after defaults.
 	Fields     []difference.Field `json:"fields,omitempty"`
 	MoreFields int                `json:"moreFields,omitempty"`
-	// Lost says what becomes unreadable or unreachable.
+	// Lost are the objects, addresses and clients that become unreadable or unreachable.
 	Lost []string `json:"lost,omitempty"`
 	// Restarts are workloads whose Pods are replaced.
 	Restarts []Restart `json:"restarts"`
@@ -37,13 +37,13 @@ type Plan struct {
 	Tasks   []Task   `json:"tasks"`
 	// Seconds is the time that the last reconciliation took; 0 if it is not known.
 	Seconds float64 `json:"lastReconciliationSeconds,omitempty"`
-	// Missing is what the preflight found.
+	// Missing are the findings of the preflight.
 	Missing []Finding `json:"missing,omitempty"`
-	// Remarks say what the plan does not know.
+	// Remarks name the changes that the plan does not know.
 	Remarks []string `json:"remarks,omitempty"`
 }
 
-// Action is what happens to an object.
+// Action is the kind of a write.
 type Action string
 
 // The actions.
@@ -98,7 +98,7 @@ type Task struct {
 	State string `json:"state"`
 	// Reason says why the task is skipped, refused or waits.
 	Reason string `json:"reason,omitempty"`
-	// Writes is the number of objects that the task writes, those of its ManagedResources included.
+	// Writes is the number of objects that the task writes, the objects of its ManagedResources included.
 	Writes int `json:"writes"`
 	// Seconds is the time that the task took in the last reconciliation; nil if it is not known.
 	Seconds *float64 `json:"lastSeconds,omitempty"`

@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
-// Preflight checks what the first reconciliation of a Garden needs, and reports everything that is missing at once.
+// Preflight checks the needs of the first reconciliation of a Garden, and reports everything that is missing at once.
 type Preflight struct {
 	// Reader reads the runtime cluster.
 	Reader client.Reader
@@ -39,7 +39,7 @@ type Preflight struct {
 // validating admission policies.
 var oldestRuntime = version.MustParseGeneric("1.30")
 
-// Run returns what is missing, in a fixed order. A check that cannot be made is a finding that does not block.
+// Run returns the findings, in a fixed order. A check that cannot be made is a finding that does not block.
 func (p Preflight) Run(ctx context.Context, garden *operatorv1alpha1.Garden) []Finding {
 	f := &findings{}
 	for _, check := range []func(context.Context, *findings, *operatorv1alpha1.Garden) error{
@@ -53,7 +53,7 @@ func (p Preflight) Run(ctx context.Context, garden *operatorv1alpha1.Garden) []F
 	return f.all
 }
 
-// findings collects what checks find.
+// findings collects the findings of all checks.
 type findings struct{ all []Finding }
 
 func (f *findings) block(check, format string, args ...any) {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,7 +34,7 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 	reader := in.Reconciler.Client
 	served := &apiextensionsv1.CustomResourceDefinition{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: definition}, served); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("the cluster does not serve Gardens: apply deploy/garden-operator/crds, or choose another cluster")
+		return nil, errors.New("the cluster does not serve Gardens: apply deploy/garden-operator/crds, or choose another cluster")
 	} else if err != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", definition, err)
 	}

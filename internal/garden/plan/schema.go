@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,9 +48,21 @@ func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (
 		return nil, fmt.Errorf("read Garden: %w", err)
 	}
 	if garden.Name == "" {
-		return nil, fmt.Errorf("the Garden has no metadata.name")
+		return nil, errors.New("the Garden has no metadata.name")
 	}
 	defaulting.Garden(garden)
+	// The API server sets the defaults of the schema again after a webhook has changed the object.
+	if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(garden); err != nil {
+		return nil, fmt.Errorf("convert Garden: %w", err)
+	}
+	delete(content, "status")
+	if _, err := complete(content, schema, ""); err != nil {
+		return nil, err
+	}
+	garden = &operatorv1alpha1.Garden{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, garden); err != nil {
+		return nil, fmt.Errorf("read Garden: %w", err)
+	}
 	return garden, nil
 }
 

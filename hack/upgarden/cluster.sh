@@ -40,14 +40,15 @@ garden() {
   [ -z "$existing" ] || "$KUBECTL" annotate --overwrite garden orchards gardener.cloud/operation=reconcile
 }
 
-# seed <image of provider-local> <version> <folder>: creates what a Seed needs in the virtual cluster: an extension with its chart, which
-# keeps backups in the folder, credentials, and a CloudProfile with a version of Kubernetes. The archive of the chart depends only on the
+# seed <image of provider-local> <folder> <version>…: creates what a Seed needs in the virtual cluster: an extension with its chart, which
+# keeps backups in the folder, credentials, and a CloudProfile with versions of Kubernetes. The archive of the chart depends only on the
 # content of the chart, so that the extension is not installed again without need.
 seed() {
-  local chart
+  local chart versions
+  versions=$(printf '{version: "%s"},' "${@:3}")
   chart=$(tar -C seed --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - provider-local |
     gzip -n | base64 -w0)
-  fill seed/virtual.yaml CHART "$chart" IMAGE "$1" KUBERNETES "$2" BACKUPS "$3" | apply --kubeconfig "$VIRTUAL" -f -
+  fill seed/virtual.yaml CHART "$chart" IMAGE "$1" BACKUPS "$2" VERSIONS "$versions" | apply --kubeconfig "$VIRTUAL" -f -
 }
 
 # gardenlet <folder> <tag>: deploys gardenlet with the lists of images in the folder. If it has no kubeconfig of the virtual cluster yet, it

@@ -50,7 +50,9 @@ func (u up) makeSeed(ctx context.Context, images list.List) error {
 	if err != nil {
 		return err
 	}
-	err = u.script(ctx, "seed", provider, u.kubernetes, filepath.Join(u.node, "backups", "seed"))
+	// Shoots can have each version of which the node has images.
+	versions := slices.Compact([]string{u.kubernetes, defaultKubernetes})
+	err = u.script(ctx, append([]string{"seed", provider, filepath.Join(u.node, "backups", "seed")}, versions...)...)
 	if err != nil {
 		return err
 	}

@@ -154,9 +154,10 @@ func TestOperatorSkipsObservability(t *testing.T) {
 func TestObjectsOfTheSeedAreThoseOfItsConfiguration(t *testing.T) {
 	g := NewWithT(t)
 	folder := t.TempDir()
-	args := []string{"seed", "espalier.local/provider-local:1", defaultKubernetes, "/backups"}
+	args := []string{"seed", "espalier.local/provider-local:1", "/backups", "1.35.9", defaultKubernetes}
 	applied := appliedBy(t, args...)
 	g.Expect(appliedBy(t, args...)).To(Equal(applied), "the archive is the same")
+	g.Expect(applied).To(ContainSubstring(`versions: [{version: "1.35.9"},{version: "` + defaultKubernetes + `"},]`))
 	g.Expect(appliedBy(t, "gardenlet", folder, "v1")).To(BeEmpty(), "this kubectl says that gardenlet has a kubeconfig")
 	var types []string
 	for each := range strings.SplitSeq(applied, "\n---\n") {

@@ -72,6 +72,16 @@ func decode(file string, into any) {
 	Expect(yaml.Unmarshal(content, into)).To(Succeed())
 }
 
+// encode returns a file with an object.
+func encode(object map[string]any) string {
+	GinkgoHelper()
+	text, err := yaml.Marshal(object)
+	Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(GinkgoT().TempDir(), "object.yaml")
+	Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
+	return file
+}
+
 // awaitSeed waits until the Seed is ready.
 func (l localGarden) awaitSeed(ctx context.Context) {
 	GinkgoHelper()
@@ -167,11 +177,7 @@ func (l localGarden) createGardenlet(ctx context.Context, registry *charttest.Re
 			"config": config,
 		},
 	}
-	text, err := yaml.Marshal(gardenlet)
-	Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(GinkgoT().TempDir(), "gardenlet.yaml")
-	Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
-	Expect(l.kubectl(ctx, "create", "-f", file)).Error().NotTo(HaveOccurred())
+	Expect(l.kubectl(ctx, "create", "-f", encode(gardenlet))).Error().NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(l.kubectl(ctx, "-n", namespace, "delete", "gardenlet", "orchards")).Error().NotTo(HaveOccurred())
 	}, NodeTimeout(limit))

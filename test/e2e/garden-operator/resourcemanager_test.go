@@ -62,7 +62,8 @@ func (l localGarden) objectsOfShoot(ctx context.Context, images string, untilHea
 	GinkgoHelper()
 	l.useImages(ctx, images)
 	begin := time.Now()
-	l.createShoot(ctx)
+	versions := l.shootVersions(ctx)
+	l.createShoot(ctx, versions[len(versions)-1])
 	AddReportEntry("Shoot created with "+images+" after", time.Since(begin).Round(time.Second).String())
 	inShoot := l.kubectlInShoot(ctx)
 	if untilHealthy {

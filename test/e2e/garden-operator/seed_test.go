@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/test/local/node"
@@ -44,7 +45,7 @@ var _ = Describe("the Seed of make up-garden SEED=true", Ordered, Label("seed"),
 			To(ContainSubstring("provider-local-e2e-test-garden-access"))
 	}, SpecTimeout(limit))
 
-	It("runs a Shoot without workers of a project member, hibernates it, and deletes it without a trace", func(ctx SpecContext) {
+	It("runs a Shoot without workers of a project member, hibernates it, upgrades it, and deletes it without a trace", func(ctx SpecContext) {
 		l.createProject(ctx)
 		before := l.inSeed(ctx)
 
@@ -53,8 +54,9 @@ var _ = Describe("the Seed of make up-garden SEED=true", Ordered, Label("seed"),
 			AddReportEntry(what+" after", time.Since(reported).Round(time.Second).String())
 			reported = time.Now()
 		}
-		l.createShoot(ctx)
-		report("Shoot created")
+		versions := l.shootVersions(ctx)
+		l.createShoot(ctx, versions[0])
+		report("Shoot created with Kubernetes " + versions[0])
 
 		gateway := &corev1.Service{}
 		Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: "istio-ingress", Name: "istio-ingressgateway"}, gateway)).To(Succeed())
@@ -69,6 +71,12 @@ var _ = Describe("the Seed of make up-garden SEED=true", Ordered, Label("seed"),
 		l.hibernate(ctx, false)
 		report("Shoot woken")
 		Expect(inShoot(ctx, "get", "configmap", "jam", "-o", "name")).To(ContainSubstring("configmap/jam"))
+		for _, version := range versions[1:] {
+			l.upgradeShoot(ctx, version)
+			report("Shoot upgraded to " + version)
+			Expect(inShoot(ctx, "version")).To(ContainSubstring("Server Version: v" + version))
+			Expect(inShoot(ctx, "get", "configmap", "jam", "-o", "name")).To(ContainSubstring("configmap/jam"))
+		}
 		l.awaitHealthyShoot(ctx)
 		report("healthy")
 
@@ -104,10 +112,20 @@ func (l localGarden) createProject(ctx context.Context) {
 	Eventually(ctx, l.kubectl).WithArguments("get", "project", "plums", "-o", "jsonpath={.status.phase}").Should(Equal("Ready"))
 }
 
-// createShoot creates the Shoot as a project member, and waits until gardenlet has done so.
-func (l localGarden) createShoot(ctx context.Context) {
+// shootVersions returns the versions of Kubernetes that Shoots can have, the earliest first: two after `make up-garden KUBERNETES=1.35.…`,
+// one otherwise.
+func (l localGarden) shootVersions(ctx context.Context) []string {
 	GinkgoHelper()
-	_, err := l.kubectl(ctx, "--as", "alice", "create", "-f", manifests+"workerless.yaml")
+	return strings.Fields(must(l.kubectl(ctx, "get", "cloudprofile", "local", "-o", "jsonpath={.spec.kubernetes.versions[*].version}")))
+}
+
+// createShoot creates the Shoot with a version of Kubernetes as a project member, and waits until gardenlet has done so.
+func (l localGarden) createShoot(ctx context.Context, version string) {
+	GinkgoHelper()
+	manifest := map[string]any{}
+	decode(filepath.Join(l.machine.Root, manifests, "workerless.yaml"), &manifest)
+	Expect(unstructured.SetNestedField(manifest, version, "spec", "kubernetes", "version")).To(Succeed())
+	_, err := l.kubectl(ctx, "--as", "alice", "create", "-f", encode(manifest))
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(ctx, l.kubectl).WithTimeout(limit).WithArguments("-n", ofShoot, "get", "shoot", shoot, "-o",
 		"jsonpath={.status.lastOperation.type} {.status.lastOperation.state}").Should(Equal("Create Succeeded"))
@@ -141,6 +159,17 @@ func (l localGarden) hibernate(ctx context.Context, enabled bool) {
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(ctx, l.kubectl).WithTimeout(limit).WithArguments("-n", ofShoot, "get", "shoot", shoot, "-o",
 		"jsonpath={.status.hibernated} {.status.lastOperation.state}").Should(Equal(text + " Succeeded"))
+}
+
+// upgradeShoot gives the Shoot another version of Kubernetes as a project member, and waits until gardenlet has done so.
+func (l localGarden) upgradeShoot(ctx context.Context, version string) {
+	GinkgoHelper()
+	_, err := l.kubectl(ctx, "--as", "alice", "-n", ofShoot, "patch", "shoot", shoot, "--type=merge",
+		"--patch", `{"spec": {"kubernetes": {"version": "`+version+`"}}}`)
+	Expect(err).NotTo(HaveOccurred())
+	generation := must(l.kubectl(ctx, "-n", ofShoot, "get", "shoot", shoot, "-o", "jsonpath={.metadata.generation}"))
+	Eventually(ctx, l.kubectl).WithTimeout(limit).WithArguments("-n", ofShoot, "get", "shoot", shoot, "-o",
+		"jsonpath={.status.observedGeneration} {.status.lastOperation.state}").Should(Equal(generation + " Succeeded"))
 }
 
 // conditions returns the conditions of an object in the virtual cluster.

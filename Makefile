@@ -122,8 +122,8 @@ fights: ## Let the controllers of Kubernetes and a kubelet complete objects of a
 .PHONY: e2e-garden
 e2e-garden: up-garden ## Test the Garden of `make up-garden`: data, faults with the time to recover, kills of the operator (GARDEN=garden: label filter)
 	KUBECONFIG=$(CURDIR)/.local/node/kubeconfig E2E_VERSION=$(VERSION) \
-	  go test -tags e2e -count=1 -v -timeout 2h ./test/e2e/garden-operator \
-	  -ginkgo.v -ginkgo.no-color -ginkgo.timeout 2h -ginkgo.label-filter='$(GARDEN)'
+	  go test -tags e2e -count=1 -v -timeout 4h ./test/e2e/garden-operator \
+	  -ginkgo.v -ginkgo.no-color -ginkgo.timeout 4h -ginkgo.label-filter='$(GARDEN)'
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no API server

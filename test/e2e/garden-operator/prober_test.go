@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,8 +39,7 @@ type prober struct {
 	probes     []*probe
 	watched    *watched
 	windows    *windows
-
-	lock        sync.Mutex
+	// certificate is the client certificate.
 	certificate *tls.Certificate
 }
 
@@ -81,11 +81,12 @@ func newProbes() []*probe {
 	return append(all, &probe{name: "watch | new", path: watch, watches: true})
 }
 
-// startProber starts all probes. The certificate is that of the client, until setCertificate replaces it.
+// startProber starts all probes, with a client certificate.
 func (l localGarden) startProber(certificate *tls.Certificate) *prober {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &prober{
-		kubeconfig: l.kubeconfig, stop: stop, probes: newProbes(), watched: &watched{garden: l}, windows: &windows{}, certificate: certificate,
+		kubeconfig: l.kubeconfig, stop: stop, probes: newProbes(), windows: &windows{}, certificate: certificate,
+		watched: &watched{garden: l, confirmed: map[string]time.Time{}, seen: map[string]time.Time{}},
 	}
 	for _, each := range p.probes {
 		p.running.Go(func() { p.run(ctx, each) })
@@ -102,19 +103,11 @@ func (p *prober) end() {
 	p.running.Wait()
 }
 
-// setCertificate gives the client another certificate.
-func (p *prober) setCertificate(certificate *tls.Certificate) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.certificate = certificate
-}
-
 // run sends a request each second. A request on a kept connection is repeated once, because servers may end connections at any time.
 func (p *prober) run(ctx context.Context, each *probe) {
 	var kept *http.Transport
-	for next := time.Now(); ctx.Err() == nil; pause(ctx, time.Until(next)) {
-		next = time.Now().Add(pauseOfProber)
-		begin := time.Now()
+	for begin := time.Now(); ctx.Err() == nil; pause(ctx, time.Until(begin.Add(pauseOfProber))) {
+		begin = time.Now()
 		each.requests++
 		var err error
 		if kept != nil {
@@ -156,14 +149,12 @@ func (p *prober) connect(each *probe) (*http.Transport, error) {
 		return nil, err
 	}
 	if each.certified {
-		p.lock.Lock()
-		defer p.lock.Unlock()
 		settings.Certificates = []tls.Certificate{*p.certificate}
 	}
 	return &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTimeout}, nil
 }
 
-// request sends a request, and returns an error unless the answer is that of a server without a fault.
+// request sends a request, and returns an error unless a server answers with status 200.
 func (p *prober) request(ctx context.Context, each *probe, transport *http.Transport) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
@@ -216,7 +207,7 @@ const (
 func (w *watched) write(ctx context.Context) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: watchedName}}
 	for i := 0; ctx.Err() == nil; i++ {
-		number := fmt.Sprint(i)
+		number := strconv.Itoa(i)
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 		virtual, err := w.garden.virtual()
 		if err == nil {
@@ -227,24 +218,21 @@ func (w *watched) write(ctx context.Context) {
 		}
 		cancel()
 		if err == nil {
-			w.note(&w.confirmed, number)
+			w.note(w.confirmed, number)
 		}
 		pause(ctx, pauseOfProber)
 	}
 }
 
-func (w *watched) note(in *map[string]time.Time, number string) {
+func (w *watched) note(in map[string]time.Time, number string) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if *in == nil {
-		*in = map[string]time.Time{}
-	}
-	if _, exists := (*in)[number]; !exists {
-		(*in)[number] = time.Now()
+	if _, exists := in[number]; !exists {
+		in[number] = time.Now()
 	}
 }
 
-// watch watches the ConfigMap. When a watch ends, the next one begins at the last event, as those of informers do.
+// watch watches the ConfigMap. When a watch ends, the next one begins at the last event, like the watch of an informer.
 func (w *watched) watch(ctx context.Context) {
 	version := ""
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
@@ -265,17 +253,17 @@ var errPlaceLost = errors.New("the watch cannot go on at the last event")
 func (w *watched) watchFrom(ctx context.Context, version string) (string, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", w.garden.kubeconfig)
 	if err != nil {
-		return version, nil //nolint:nilerr // the next attempt reads the file again
+		return version, nil // the next attempt reads the file again
 	}
 	virtual, err := client.NewWithWatch(config, client.Options{Scheme: c.Client.Scheme()})
 	if err != nil {
-		return version, nil //nolint:nilerr // the virtual cluster does not answer
+		return version, nil // the virtual cluster does not answer
 	}
 	list := &corev1.ConfigMapList{}
 	events, err := virtual.Watch(ctx, list, client.InNamespace("default"), client.MatchingFields{"metadata.name": watchedName},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}})
 	if err != nil {
-		return version, nil //nolint:nilerr // refused connections are counted by the probes
+		return version, nil // refused connections are counted by the probes
 	}
 	defer events.Stop()
 	w.lock.Lock()
@@ -285,7 +273,7 @@ func (w *watched) watchFrom(ctx context.Context, version string) (string, error)
 		if object, isObject := event.Object.(*corev1.ConfigMap); isObject {
 			version = object.ResourceVersion
 			if number, isChange := object.Data[changeKey]; isChange {
-				w.note(&w.seen, number)
+				w.note(w.seen, number)
 			}
 			continue
 		}
@@ -412,11 +400,11 @@ func probedTable(all []probed) string {
 					outside++
 				}
 			}
-			fmt.Fprintf(&text, "| %s | %.0f | %s | %d | %d | %d | %d | %.1f |\n", p.step, p.took.Seconds(), each.name, each.requests, each.repeated,
-				len(each.failures), outside, each.gap().Seconds())
+			fmt.Fprintf(&text, "| %s | %.0f | %s | %d | %d | %d | %d | %.1f |\n", p.step, p.took.Seconds(), each.name, each.requests,
+				each.repeated, len(each.failures), outside, each.gap().Seconds())
 		}
-		fmt.Fprintf(&text, "| %s | %.0f | watch | kept | %d | %d | %d lost | | %.1f |\n", p.step, p.took.Seconds(), p.watches, len(p.problems), p.lost,
-			p.longest.Seconds())
+		fmt.Fprintf(&text, "| %s | %.0f | watch | kept | %d | %d | %d lost | | %.1f |\n", p.step, p.took.Seconds(), p.watches,
+			len(p.problems), p.lost, p.longest.Seconds())
 	}
 	text.WriteString("\n| step | Pod | not ready, s |\n|---|---|---|\n")
 	for i := range all {

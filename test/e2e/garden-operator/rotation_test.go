@@ -50,13 +50,17 @@ type step struct {
 }
 
 const (
-	authorities, accountKey, encryptionKey, identityKey = "certificateAuthorities", "serviceAccountKey", "etcdEncryptionKey", "workloadIdentityKey"
+	authorities   = "certificateAuthorities"
+	accountKey    = "serviceAccountKey"
+	encryptionKey = "etcdEncryptionKey"
+	identityKey   = "workloadIdentityKey"
 
-	prepared, completed = operatorv1alpha1.RotationPrepared, operatorv1alpha1.RotationCompleted
+	prepared  = operatorv1alpha1.RotationPrepared
+	completed = operatorv1alpha1.RotationCompleted
 )
 
-// rotations are all rotations, first each by itself, and then all at once. Those of the encryption key and of the credentials for observability
-// have one step.
+// rotations are all rotations, first each by itself, and then all at once. The rotations of the encryption key and of the credentials for
+// observability have one step.
 var rotations = [][]step{
 	{
 		{"rotate-ca-start", map[string]operatorv1alpha1.RotationPhase{authorities: prepared}},
@@ -82,8 +86,8 @@ var rotations = [][]step{
 	},
 }
 
-// While certificate authorities and keys are rotated, clients use the virtual cluster: none of their requests may fail, except while the only
-// member of an etcd restarts.
+// While certificate authorities and keys are rotated, clients use the virtual cluster: none of their requests may fail, except while the
+// only member of an etcd restarts.
 var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueOnFailure, Label("garden", "rotation"), func() {
 	var (
 		l       localGarden
@@ -253,7 +257,8 @@ func (l localGarden) expectRefused(ctx context.Context, steps []step, former cre
 			want = http.StatusUnauthorized
 		}
 		for _, pod := range apiServers(ctx) {
-			Eventually(ctx, request).WithArguments(pod.Status.PodIP).WithTimeout(refusalPatience).Should(Equal(want), "%s: %s", pod.Name, credential)
+			Eventually(ctx, request).WithArguments(pod.Status.PodIP).WithTimeout(refusalPatience).
+				Should(Equal(want), "%s: %s", pod.Name, credential)
 		}
 	}
 }
@@ -262,7 +267,8 @@ func (l localGarden) expectRefused(ctx context.Context, steps []step, former cre
 func apiServers(ctx context.Context) []corev1.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
-	Expect(c.Client.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{"app": "kubernetes", "role": "apiserver"})).To(Succeed())
+	labels := client.MatchingLabels{"app": "kubernetes", "role": "apiserver"}
+	Expect(c.Client.List(ctx, pods, client.InNamespace(namespace), labels)).To(Succeed())
 	Expect(pods.Items).NotTo(BeEmpty())
 	return pods.Items
 }
@@ -281,7 +287,8 @@ func (l localGarden) statusOf(ctx context.Context, ip string, of credentials) (i
 		// The server does not ask for certificates of former authorities.
 		settings.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return of.certificate, nil }
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(ip, "443")+"/api/v1/namespaces/default", http.NoBody)
+	address := "https://" + net.JoinHostPort(ip, "443") + "/api/v1/namespaces/default"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return 0, err
 	}

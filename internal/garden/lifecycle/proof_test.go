@@ -242,6 +242,11 @@ func TestPhasesEndWhenEachReplicaHasShownItsCredentials(t *testing.T) {
 	token := s.secrets("rotation-probe-token")[0]
 	s.recreateProbeAccount()
 	catchUp()
+	s.reconciler.Timing.Virtual.Proof, s.reconciler.Timing.Virtual.TokenUse = time.Second, time.Hour
+	_, err = s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring(
+		"not done after 1s: programs may still use tokens of the former key, because they read renewed ones only within 1h0m0s")))
+	s.reconciler.Timing.Virtual.Proof, s.reconciler.Timing.Virtual.TokenUse = 5*time.Second, time.Nanosecond
 	s.mustReconcile()
 	s.Expect(s.secrets("rotation-probe-token")).To(ConsistOf(HaveField("Name", Not(Equal(token.Name)))), "its ServiceAccount is another one")
 	probes = append(s.secrets("rotation-probe-client"), s.secrets("rotation-probe-token")...)

@@ -208,7 +208,7 @@ func newSceneIn(t *testing.T, state local.Stored) *scene {
 			SkipComponents: components.Skippable(),
 		},
 		SyncPeriod: time.Hour, Workers: 1, Recorder: s.recorder, Random: s.source(),
-		Timing:          lifecycle.Timing{ReportDelay: time.Hour},
+		Timing:          lifecycle.Timing{ReportDelay: time.Hour, Virtual: virtual.Timing{TokenUse: time.Nanosecond}},
 		OmitsDefinition: func(name string) bool { return !slices.Contains(fewDefinitions, name) },
 		Dial:            s.dialPod,
 	}

@@ -72,6 +72,9 @@ type Prover struct {
 	Clock  clock.PassiveClock
 	// Within is how long the proof may take.
 	Within time.Duration
+	// TokenUse is the time after which programs use a token that was renewed in a Secret: the kubelet updates the mounted file within about
+	// 90 seconds, and client-go reads the file once a minute. Nothing shows which token a program has in memory.
+	TokenUse time.Duration
 	// Skips reports whether the user skips a check.
 	Skips func(check string) bool
 }
@@ -150,6 +153,9 @@ func (p *Prover) Prove(ctx context.Context) error {
 		}
 	})
 	defer func() { stop(); repeating.Wait() }()
+	// All tokens have been renewed before the proof begins.
+	unread, cancel := context.WithTimeout(ctx, p.TokenUse)
+	defer cancel()
 	var demands []Demand
 	return changes.Until(ctx, p.Within, func(ctx context.Context) (err error) {
 		if demands == nil {
@@ -165,7 +171,12 @@ func (p *Prover) Prove(ctx context.Context) error {
 		if err != nil {
 			return &Error{err}
 		}
-		if problems = append(problems, ofConsumers...); len(problems) == 0 {
+		problems = append(problems, ofConsumers...)
+		if p.Values.Phases[rotation.ServiceAccountKey] == operatorv1alpha1.RotationPreparing && unread.Err() == nil {
+			problems = append(problems, fmt.Sprintf(
+				"programs may still use tokens of the former key, because they read renewed ones only within %s", p.TokenUse))
+		}
+		if len(problems) == 0 {
 			return nil
 		}
 		if more := len(problems) - shown; more > 0 {

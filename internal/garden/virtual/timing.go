@@ -29,6 +29,8 @@ type Timing struct {
 	Seeds time.Duration
 	// Proof is the longest wait for the proof of a phase of a rotation; default 5m.
 	Proof time.Duration
+	// TokenUse is the time after which programs use a token that was renewed in a Secret; default 3m.
+	TokenUse time.Duration
 }
 
 func (t Timing) defaulted() Timing {
@@ -43,5 +45,6 @@ func (t Timing) defaulted() Timing {
 		Snapshot:          cmp.Or(t.Snapshot, 15*time.Minute),
 		Seeds:             cmp.Or(t.Seeds, 10*time.Minute),
 		Proof:             cmp.Or(t.Proof, 5*time.Minute),
+		TokenUse:          cmp.Or(t.TokenUse, 3*time.Minute),
 	}
 }

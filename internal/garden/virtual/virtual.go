@@ -140,8 +140,10 @@ func (c *ControlPlane) checks() checks {
 }
 
 func (c *ControlPlane) prover() *proof.Prover {
+	timing := c.Timing.defaulted()
 	return &proof.Prover{
-		Cluster: c.Cluster, Secrets: c.Secrets, Values: c.Values, Source: c.Source, Clock: c.Clock, Within: c.Timing.defaulted().Proof,
+		Cluster: c.Cluster, Secrets: c.Secrets, Values: c.Values, Source: c.Source, Clock: c.Clock,
+		Within: timing.Proof, TokenUse: timing.TokenUse,
 		Client: proof.Client{Dial: c.Dial, Now: c.Clock.Now}, Skips: c.checks().skips, Virtual: func(ctx context.Context) (client.Reader, error) {
 			clients, err := c.Connection.Clients(ctx)
 			if err != nil {

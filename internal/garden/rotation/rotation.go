@@ -35,8 +35,8 @@ type Facts struct {
 	StartProblem, SeedProblem string
 	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
 	ClientProblem string
-	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot write
-	// objects again.
+	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot
+	// write objects again.
 	NoAccess bool
 	// Aborts are the credentials whose rotations the user aborts, and UnknownAborts the names of no credential that the user gives.
 	Aborts        sets.Set[Credential]

@@ -59,7 +59,8 @@ func keepStored(definition map[string]any) {
 	versions, _ := spec["versions"].([]any)
 	stored := []any{}
 	for _, each := range versions {
-		if version, _ := each.(map[string]any); version["storage"] == true {
+		version, _ := each.(map[string]any)
+		if isStored, _ := version["storage"].(bool); isStored {
 			stored = append(stored, each)
 		}
 	}

@@ -87,8 +87,8 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 	}
 }
 
-// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips, and
-// the components that need them. Without the server that checks passwords, it says how to reach the web UIs.
+// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips,
+// and the components that need them. Without the server that checks passwords, it says how to reach the web UIs.
 func observabilityRunning(f facts) verdict {
 	var skipped, follow, stay []string
 	var runs bool
@@ -124,8 +124,8 @@ func observabilityRunning(f facts) verdict {
 		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "." + strings.Join(stay, "")
 	}
 	if observability.Hides(f.values) {
-		v.message += " Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl port-forward, for example kubectl -n " +
-			f.namespace + " port-forward service/plutono 3000."
+		v.message += " Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl port-forward, for example kubectl " +
+			"-n " + f.namespace + " port-forward service/plutono 3000."
 	}
 	if len(follow) > 0 {
 		v.message += " Components that need a skipped one are not deployed either: " + strings.Join(follow, ", ") + "."

@@ -21,7 +21,8 @@ const (
 	sharesWithNode = "shares namespaces or files with the node"
 )
 
-// exceptions are the accepted findings, by Deployment, or by workload and container: the program in the container does not work without these rights.
+// exceptions are the accepted findings, by Deployment, or by workload and container: the program in the container does not work without
+// these rights.
 var exceptions = map[string][]string{
 	// The image changes its root, for which it starts a program with capabilities, and writes its configuration.
 	"nginx-ingress-controller": {mayEscalate, hasCapability, writableRoot},

@@ -57,7 +57,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 		Annotations: object.Union(
 			network.From(network.GardenScrapeTargets, port), network.From(network.SeedScrapeTargets, port), istio.Reachable(v, Name),
 		),
-		Ports:       []corev1.ServicePort{object.ServicePort(PortName, port, port)},
+		Ports: []corev1.ServicePort{object.ServicePort(PortName, port, port)},
 	}
 	return append(instance.Objects(v), observability.ServiceMonitor(v, observability.Garden, Name, map[string]any{
 		"selector": map[string]any{"matchLabels": observability.Texts(instance.Labels)},

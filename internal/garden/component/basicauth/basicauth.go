@@ -52,16 +52,15 @@ func Objects(v values.Values, c Credentials) ([]client.Object, error) {
 		network.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
 	), object.ServicePort("grpc-authz", istio.PasswordPort, istio.PasswordPort))
 	host := object.ServiceHost(v.Namespace, Name) + ".cluster.local"
-	objects := []client.Object{
-		service, deployment(owner, image, observability.Exposed(v), c), owner.DisruptionBudget(Name),
-		object.Autoscaler{Name: Name, Labels: owner.Labels, Container: container, MinAllowed: pods.Memory("16Mi")}.Object(v, v.Namespace),
-		bundle(owner, c.Bundle), destination(owner, host),
-	}
 	var hosts []any
 	for _, ui := range observability.Exposed(v) {
 		hosts = append(hosts, ui.Hosts(v)...)
 	}
-	return append(objects, istio.AskPassword(Name, host, hosts...)), nil
+	return []client.Object{
+		service, deployment(owner, image, observability.Exposed(v), c), owner.DisruptionBudget(Name),
+		object.Autoscaler{Name: Name, Labels: owner.Labels, Container: container, MinAllowed: pods.Memory("16Mi")}.Object(v, v.Namespace),
+		bundle(owner, c.Bundle), destination(owner, host), istio.AskPassword(Name, host, hosts...),
+	}, nil
 }
 
 func deployment(owner object.Owner, image string, exposed []observability.UI, c Credentials) *appsv1.Deployment {

@@ -1,6 +1,9 @@
 package observability
 
 import (
+	"net"
+	"strconv"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
@@ -28,6 +31,11 @@ const (
 	VictoriaLogsService = "logging-vl"
 	VictoriaLogsPort    = 9428
 )
+
+// URL returns the address of a Service of the garden.
+func URL(v values.Values, service string, port int) string {
+	return "http://" + net.JoinHostPort(object.ServiceHost(v.Namespace, service), strconv.Itoa(port))
+}
 
 // WithoutLogs returns why a Garden stores no logs, in one sentence, or "".
 func WithoutLogs(v values.Values) string {

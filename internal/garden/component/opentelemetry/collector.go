@@ -92,8 +92,8 @@ func config(v values.Values) map[string]any {
 	}
 	if observability.Deploys(v, component.VictoriaLogs) {
 		exporters["otlphttp/victorialogs"] = map[string]any{
-			"logs_endpoint": fmt.Sprintf("http://%s:%d/insert/opentelemetry/v1/logs",
-				object.ServiceHost(v.Namespace, observability.VictoriaLogsService), observability.VictoriaLogsPort),
+			"logs_endpoint": observability.URL(v, observability.VictoriaLogsService, observability.VictoriaLogsPort) +
+				"/insert/opentelemetry/v1/logs",
 			"headers":          map[string]any{"VL-Stream-Fields": streamFields},
 			"retry_on_failure": map[string]any{"enabled": true, "max_elapsed_time": "0s"},
 			"sending_queue":    map[string]any{"enabled": true, "queue_size": int64(1000)},
@@ -123,7 +123,9 @@ func config(v values.Values) map[string]any {
 func valiAttributes() map[string]any {
 	actions := []any{}
 	for _, each := range [][2]string{
-		{"namespace_name", "k8s.namespace.name"}, {"pod_name", "k8s.pod.name"}, {"container_name", "k8s.container.name"},
+		{"namespace_name", "k8s.namespace.name"},
+		{"pod_name", "k8s.pod.name"},
+		{"container_name", "k8s.container.name"},
 		{"nodename", "k8s.node.name"},
 	} {
 		actions = append(actions, map[string]any{"key": each[0], "from_attribute": each[1], "action": "insert"})

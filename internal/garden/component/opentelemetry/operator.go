@@ -44,7 +44,8 @@ func OperatorObjects(v values.Values) ([]client.Object, error) {
 					"--metrics-addr=127.0.0.1:8080", "--enable-leader-election", "--zap-log-level=info", "--zap-time-encoding=rfc3339nano",
 				},
 				Env: []corev1.EnvVar{
-					{Name: "ENABLE_WEBHOOKS", Value: "false"}, pods.FieldVariable("NAMESPACE", "metadata.namespace"),
+					{Name: "ENABLE_WEBHOOKS", Value: "false"},
+					pods.FieldVariable("NAMESPACE", "metadata.namespace"),
 					pods.FieldVariable("SERVICE_ACCOUNT_NAME", "spec.serviceAccountName"),
 				},
 			}},

@@ -52,15 +52,14 @@ func Objects(v values.Values) ([]client.Object, error) {
 			LivenessProbe: &corev1.Probe{ProbeHandler: pods.HTTPGet("/healthz", healthPort, ""), PeriodSeconds: 20},
 		}},
 	})
-	objects := []client.Object{
+	boards, err := dashboards(v.Namespace)
+	return append([]client.Object{
 		owner.ServiceAccount(Name),
 		owner.ClusterRole(role, rules()...),
 		owner.ClusterRoleBinding(role, role, Name),
 		d,
 		object.Autoscaler{Name: Name, Labels: owner.Labels, Container: Name, MinAllowed: pods.Memory("64Mi")}.Object(v, v.Namespace),
-	}
-	boards, err := dashboards(v.Namespace)
-	return append(objects, boards...), err
+	}, boards...), err
 }
 
 // rules returns the rights in all namespaces: a user may create servers and dashboards in any.

@@ -199,12 +199,13 @@ func deployment(v values.Values, owner object.Owner, image, sidecar string, f fi
 }
 
 func environment() []corev1.EnvVar {
-	var all []corev1.EnvVar
-	for _, each := range []string{
+	settings := []string{
 		"PL_AUTH_ANONYMOUS_ENABLED=true", "PL_USERS_VIEWERS_CAN_EDIT=true", "PL_DATE_FORMATS_DEFAULT_TIMEZONE=UTC",
 		"PL_AUTH_DISABLE_LOGIN_FORM=true", "PL_AUTH_DISABLE_SIGNOUT_MENU=true", "PL_ALERTING_ENABLED=false",
 		"PL_SNAPSHOTS_EXTERNAL_ENABLED=false", "PL_PATHS_CONFIG=" + configPath + "/" + configFile,
-	} {
+	}
+	all := make([]corev1.EnvVar, 0, len(settings))
+	for _, each := range settings {
 		name, value, _ := strings.Cut(each, "=")
 		all = append(all, corev1.EnvVar{Name: name, Value: value})
 	}
@@ -220,9 +221,14 @@ func refresherContainer(v values.Values, image, subject, folder, label string, m
 			"--req-password-file=" + adminPath + "/" + secretconfig.DataKeyPassword,
 		},
 		Env: []corev1.EnvVar{
-			{Name: "LOG_LEVEL", Value: "INFO"}, {Name: "RESOURCE", Value: "configmap"}, {Name: "NAMESPACE", Value: v.Namespace},
-			{Name: "FOLDER", Value: folder}, {Name: "LABEL", Value: label}, {Name: "LABEL_VALUE", Value: "true"},
-			{Name: "METHOD", Value: "WATCH"}, {Name: "REQ_METHOD", Value: "POST"},
+			{Name: "LOG_LEVEL", Value: "INFO"},
+			{Name: "RESOURCE", Value: "configmap"},
+			{Name: "NAMESPACE", Value: v.Namespace},
+			{Name: "FOLDER", Value: folder},
+			{Name: "LABEL", Value: label},
+			{Name: "LABEL_VALUE", Value: "true"},
+			{Name: "METHOD", Value: "WATCH"},
+			{Name: "REQ_METHOD", Value: "POST"},
 			{Name: "REQ_URL", Value: fmt.Sprintf("http://localhost:%d/api/admin/provisioning/%ss/reload", port, subject)},
 		},
 	}

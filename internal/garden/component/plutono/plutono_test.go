@@ -34,7 +34,9 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 		"without-prometheus": objects(t, "secret", skip("prometheus-garden")),
 		"without-vali":       objects(t, "secret", skip("vali")),
 		"not-exposed":        objects(t, "secret", skip("virtual-garden-istio-basic-auth-server")),
-		"victoria-logs-only": objects(t, "secret", func(v *values.Values) { v.OpenTelemetryCollector, v.VictoriaLogs, v.RemoveVali = true, true, true }),
+		"victoria-logs-only": objects(t, "secret", func(v *values.Values) {
+			v.OpenTelemetryCollector, v.VictoriaLogs, v.RemoveVali = true, true, true
+		}),
 	})
 }
 

@@ -46,7 +46,7 @@ const (
 
 // URL returns the address of the API.
 func URL(v values.Values) string {
-	return fmt.Sprintf("http://%s:%d", object.ServiceHost(v.Namespace, Service), port)
+	return observability.URL(v, Service, port)
 }
 
 // Objects returns the objects of the ManagedResource.

@@ -4,6 +4,7 @@ package victorialogs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +120,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 	return []client.Object{
 		observability.Object(Kind, owner, Name, map[string]any{
 			"image":           map[string]any{"repository": image[:colon], "tag": image[colon+1:]},
-			"retentionPeriod": "15d", "port": fmt.Sprint(port), "useStrictSecurity": true, "priorityClassName": system.Class100,
+			"retentionPeriod": "15d", "port": strconv.Itoa(port), "useStrictSecurity": true, "priorityClassName": system.Class100,
 			"disableAutomountServiceAccountToken": true, "disableSelfServiceScrape": true, "revisionHistoryLimitCount": int64(2),
 			"resources": map[string]any{"requests": map[string]any{"cpu": "10m", "memory": "100M"}},
 			"storage": map[string]any{

@@ -114,7 +114,7 @@ func volumeSize(v values.Values, size string) string {
 var releaseTag = regexp.MustCompile(`:(v\d+\.\d+\.\d+)$`)
 
 // releaseOf returns the release in the tag of an image, or "". prometheus-operator chooses flags by the release. Without one, it chooses
-// those of the release that it deploys by default.
+// the flags of the release that it deploys by default.
 func releaseOf(image string) string {
 	if found := releaseTag.FindStringSubmatch(image); found != nil {
 		return found[1]

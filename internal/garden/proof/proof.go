@@ -172,10 +172,7 @@ func (p *Prover) Prove(ctx context.Context) error {
 			return &Error{err}
 		}
 		problems = append(problems, ofConsumers...)
-		if p.Values.Phases[rotation.ServiceAccountKey] == operatorv1alpha1.RotationPreparing && unread.Err() == nil {
-			problems = append(problems, fmt.Sprintf(
-				"programs may still use tokens of the former key, because they read renewed ones only within %s", p.TokenUse))
-		}
+		problems = append(problems, p.tokenProblems(unread)...)
 		if len(problems) == 0 {
 			return nil
 		}
@@ -185,6 +182,15 @@ func (p *Prover) Prove(ctx context.Context) error {
 		return &Error{fmt.Errorf("%s; if that is right, leave a Pod out with the annotation %s=%s/<Pod> of the Garden, or skip the proof with %s",
 			strings.Join(problems, "; "), operatorv1alpha1.AnnotationSkippedChecks, Check, Check)}
 	})
+}
+
+// tokenProblems returns the problem that programs may not have read their renewed tokens yet, until the context ends.
+func (p *Prover) tokenProblems(unread context.Context) []string {
+	if p.Values.Phases[rotation.ServiceAccountKey] != operatorv1alpha1.RotationPreparing || unread.Err() != nil {
+		return nil
+	}
+	return []string{fmt.Sprintf(
+		"programs may still use tokens of the former key, because they read renewed ones only within %s", p.TokenUse)}
 }
 
 // demands generates the probes, and returns the demands of all phases.

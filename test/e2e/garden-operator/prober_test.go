@@ -106,7 +106,8 @@ func (p *prober) end() {
 // run sends a request each second. A request on a kept connection is repeated once, because servers may end connections at any time.
 func (p *prober) run(ctx context.Context, each *probe) {
 	var kept *http.Transport
-	for begin := time.Now(); ctx.Err() == nil; pause(ctx, time.Until(begin.Add(pauseOfProber))) {
+	var begin time.Time
+	for ; ctx.Err() == nil; pause(ctx, time.Until(begin.Add(pauseOfProber))) {
 		begin = time.Now()
 		each.requests++
 		var err error
@@ -389,8 +390,8 @@ func (p *probed) outside() []string {
 // probedTable returns results as a table in Markdown.
 func probedTable(all []probed) string {
 	var text strings.Builder
-	text.WriteString("| step | took, s | request | connection | requests | repeated | failed | of these while no etcd restarted | longest gap, s |\n" +
-		"|---|---|---|---|---|---|---|---|---|\n")
+	text.WriteString("| step | took, s | request | connection | requests | repeated | failed | of these while no etcd restarted | " +
+		"longest gap, s |\n|---|---|---|---|---|---|---|---|---|\n")
 	for i := range all {
 		p := &all[i]
 		for _, each := range p.probes {

@@ -240,7 +240,7 @@ func (l localGarden) certify(ctx context.Context) *tls.Certificate {
 	return &pair
 }
 
-// expectRefused requires that each Pod of kube-apiserver refuses the former credentials that the steps have rotated, and accepts the others.
+// expectRefused requires that each Pod of kube-apiserver refuses former credentials that the steps have rotated, and accepts all others.
 func (l localGarden) expectRefused(ctx context.Context, steps []step, former credentials) {
 	GinkgoHelper()
 	rotated := steps[len(steps)-1].phases

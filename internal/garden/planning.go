@@ -84,8 +84,8 @@ func (f *planFlags) check() error {
 	return nil
 }
 
-const planUsage = `Prints what a reconciliation of the Garden in a file would do: the objects that change with their fields, the workloads that
-restart and why, the tasks, what is refused, and what becomes unreadable or unreachable. For a Garden that was never
+const planUsage = `Prints what a reconciliation of the Garden in a file would do: the objects that change with their fields, the
+workloads that restart and why, the tasks, what is refused, and what becomes unreadable or unreachable. For a Garden that was never
 reconciled, it also prints what is missing. Nothing is written, no dry run is requested, and rights to read are enough.
 
 Usage:

@@ -182,8 +182,9 @@ func (s Screen) Text(now time.Time, colours bool) string {
 	for _, each := range s.Etcds {
 		p.fact("etcd", p.etcd(each), etcdColour(each))
 	}
-	var ends []string
-	for _, each := range s.Credentials[:min(len(s.Credentials), maxCredentials)] {
+	first := s.Credentials[:min(len(s.Credentials), maxCredentials)]
+	ends := make([]string, 0, len(first))
+	for _, each := range first {
 		ends = append(ends, fmt.Sprintf("%s in %s", each.Name, duration.HumanDuration(each.Ends.Sub(p.now))))
 	}
 	p.fact("first to end", strings.Join(ends, ", "), "")
@@ -306,7 +307,7 @@ func (p *printer) wrapped(prefix string, indent int, value string, of colour) {
 		line = strings.Repeat(" ", indent)
 	}
 	empty := true
-	for _, word := range strings.Fields(excerpt.Of(plainText(value), maxText)) {
+	for _, word := range strings.FieldsSeq(excerpt.Of(plainText(value), maxText)) {
 		for !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			p.line(line, of)
 			line, empty = strings.Repeat(" ", indent), true

@@ -48,8 +48,8 @@ func Watch(ctx context.Context, c client.WithWatch, out io.Writer, terminal bool
 	}
 }
 
-// untilChange returns when a Garden changes, when it is time to paint again, or when the context ends. For users who may not watch Gardens, it
-// only waits until it is time.
+// untilChange returns when a Garden changes, when it is time to paint again, or when the context ends. For users who may not watch Gardens,
+// it only waits until it is time.
 func untilChange(ctx context.Context, c client.WithWatch, tick <-chan time.Time) error {
 	list := &operatorv1alpha1.GardenList{}
 	if err := c.List(ctx, list); err != nil {

@@ -58,9 +58,9 @@ the credentials that end first. The size of the etcds is known if --target-conte
 				return err
 			}
 			paint := func(ctx context.Context) (string, error) {
-				gardens, err := source.gardens(ctx, args)
-				if err != nil {
-					return "", err
+				gardens, failure := source.gardens(ctx, args)
+				if failure != nil {
+					return "", failure
 				}
 				answer := view.Gardens{Gardens: make([]gardenstatus.Screen, 0, len(gardens))}
 				for i := range gardens {

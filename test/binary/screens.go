@@ -15,8 +15,8 @@ import (
 // screen is a block of the documentation that a test writes.
 var screen = regexp.MustCompile("(?s)(<!-- begin screen: ([a-z-]+) -->\n```\n)(.*?)(```\n<!-- end screen -->)")
 
-// CheckScreens compares screens with the blocks of a page in docs, or writes them if update is set. The order of lines is not compared, since
-// it can depend on seconds.
+// CheckScreens compares screens with the blocks of a page in docs, or writes them if update is set. The order of lines is not compared,
+// since it can depend on seconds.
 func CheckScreens(t *testing.T, page string, update bool, screens map[string]string) {
 	t.Helper()
 	g := NewWithT(t)

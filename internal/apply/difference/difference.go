@@ -51,9 +51,9 @@ func (f Field) WithoutValues() Field {
 	return Field{Path: f.Path, Masked: "changed"}
 }
 
-// Of lists where two states of an object differ: at most 20 fields; more is how many fields there are besides. If exact is true, both states
-// are complete. Otherwise next is an object that would be sent to the API server, and fields that only live has are not compared, because
-// they may be defaults.
+// Of lists where two states of an object differ: at most 20 fields; more is how many fields there are besides. If exact is true, both
+// states are complete. Otherwise next is an object that would be sent to the API server, and fields that only live has are not compared,
+// because they may be defaults.
 func Of(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
 	before, after := stripped(live), stripped(next)
 	paths := Paths(before, after, exact)

@@ -92,10 +92,6 @@ func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 				g.Spec.VirtualCluster.ControlPlane = &operatorv1alpha1.ControlPlane{HighAvailability: &operatorv1alpha1.HighAvailability{}}
 			},
 		},
-		{
-			name: "start of a rotation", restarts: map[string]string{"Deployment " + apiServer: "file encryption-configuration.yaml"},
-			change: annotated("gardener.cloud/operation", "rotate-etcd-encryption-key-start"),
-		},
 	} {
 		live := s.get()
 		next := live.DeepCopy()

@@ -91,27 +91,28 @@ func restartsOf(all []history, read contents) []Restart {
 		if h.cluster != runtimeCluster || h.first() == nil || h.last() == nil {
 			continue
 		}
-		restart := Restart{Kind: h.last().GetKind(), Namespace: h.last().GetNamespace(), Name: h.last().GetName(), Task: h.task}
-		for i := 1; i < len(h.states); i++ {
-			if h.states[i-1] == nil || h.states[i] == nil {
-				continue
-			}
-			reasons := restartReasons(h.states[i-1], h.states[i], h.exact, read)
-			if len(reasons) == 0 {
-				continue
-			}
-			restart.Times++
-			for _, each := range reasons {
-				if !slices.Contains(restart.Reasons, each) {
-					restart.Reasons = append(restart.Reasons, each)
-				}
-			}
-		}
-		if restart.Times > 0 {
+		if restart := h.restart(read); restart.Times > 0 {
 			restarts = append(restarts, restart)
 		}
 	}
 	return restarts
+}
+
+// restart counts the rollouts of a workload, and collects their reasons.
+func (h history) restart(read contents) Restart {
+	restart := Restart{Kind: h.last().GetKind(), Namespace: h.last().GetNamespace(), Name: h.last().GetName(), Task: h.task}
+	found := reasons{}
+	for i := 1; i < len(h.states); i++ {
+		if h.states[i-1] == nil || h.states[i] == nil {
+			continue
+		}
+		if because := restartReasons(h.states[i-1], h.states[i], h.exact, read); len(because) > 0 {
+			restart.Times++
+			found.add(because...)
+		}
+	}
+	restart.Reasons = found.texts
+	return restart
 }
 
 // maxReasons is the maximum number of reasons for one restart.

@@ -62,8 +62,8 @@ type simulation struct {
 	remarks []string
 }
 
-// Compute foresees the reconciliation of a Garden. Reconciler is the reconciler of the operator, whose Client reads the runtime cluster. Live
-// is the Garden in the cluster, nil if there is none, and next is the Garden after the change, with all defaults.
+// Compute foresees the reconciliation of a Garden. Reconciler is the reconciler of the operator, whose Client reads the runtime cluster.
+// Live is the Garden in the cluster, nil if there is none, and next is the Garden after the change, with all defaults.
 func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *operatorv1alpha1.Garden) (*Plan, error) {
 	s := &simulation{overlay: newOverlay(reconciler.Client, reconciler.Clock), rows: map[string]component.Component{}}
 	for _, node := range components.Reconciliation() {
@@ -86,7 +86,7 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 		s.remark("The Garden is paused, so nothing happens until it is resumed: " + paused.Message)
 	}
 	if live != nil {
-		if err := p.compareGardens(live, stored); err != nil {
+		if err = p.compareGardens(live, stored); err != nil {
 			return nil, err
 		}
 		p.Lost = lossesOf(live, stored)
@@ -155,7 +155,7 @@ func (s *simulation) wrap(task flow.Task) flow.Task {
 			s.remark(fmt.Sprintf("Task %q works in the virtual cluster, which the plan does not foresee.", task.Name))
 			return nil
 		case row == component.DNSRecords && !s.hasAddress(ctx):
-			s.remark(fmt.Sprintf("The DNSRecords are not in the plan, because Service %s/%s has no address yet.", istio.GatewayNamespace, istio.Gateway))
+			s.remark("The DNSRecords are not in the plan, because Service " + istio.GatewayNamespace + "/" + istio.Gateway + " has no address yet.")
 			return nil
 		}
 		return s.during(task.Name, func() error { return work(ctx) })
@@ -286,9 +286,7 @@ func (s *simulation) setHistories(ctx context.Context, e *entry, content map[str
 			}
 		}
 	}
-	slices.SortFunc(keys, func(a, b id) int {
-		return strings.Compare(a.Kind+"/"+a.namespace+"/"+a.name+"/"+a.Group, b.Kind+"/"+b.namespace+"/"+b.name+"/"+b.Group)
-	})
+	slices.SortFunc(keys, func(a, b id) int { return strings.Compare(a.String(), b.String()) })
 	all := make([]history, 0, len(keys))
 	for _, key := range keys {
 		h := history{cluster: cluster, set: name, task: task, exact: true}

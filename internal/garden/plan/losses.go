@@ -42,7 +42,7 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 			losses = append(losses, "API "+api+" is not served any more")
 		}
 	}
-	if was.OIDCConfig != nil && is.OIDCConfig == nil {
+	if was.OIDCConfig != nil && is.OIDCConfig == nil { //nolint:staticcheck // Gardens may still have the deprecated field
 		losses = append(losses, "users who authenticate with OpenID Connect (oidcConfig) cannot authenticate any more")
 	}
 	if was.StructuredAuthentication != nil && is.StructuredAuthentication == nil {

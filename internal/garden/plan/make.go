@@ -44,7 +44,7 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 	}
 	gardens, available := &operatorv1alpha1.GardenList{}, &operatorv1alpha1.ExtensionList{}
 	for _, list := range []client.ObjectList{gardens, available} {
-		if err := reader.List(ctx, list); err != nil {
+		if err = reader.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("list Gardens and Extensions: %w", err)
 		}
 	}

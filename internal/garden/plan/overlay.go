@@ -34,6 +34,9 @@ type id struct {
 	namespace, name string
 }
 
+// String returns the text by which objects are sorted.
+func (i id) String() string { return i.Kind + "/" + i.namespace + "/" + i.name + "/" + i.Group }
+
 // entry is an object that an operation would write.
 type entry struct {
 	kind schema.GroupVersionKind
@@ -52,8 +55,8 @@ type state struct {
 func (e *entry) last() *unstructured.Unstructured { return e.states[len(e.states)-1].object }
 
 // overlay is a client that reads a cluster and keeps all writes to itself. Later reads find them. It sends no write, not even a dry run, so
-// that rights to read are enough. The client of package fake in controller-runtime cannot read objects of a cluster, and dry runs of the API
-// server forget earlier writes.
+// that rights to read are enough. The client of package fake in controller-runtime cannot read objects of a cluster, and dry runs of the
+// API server forget earlier writes.
 //
 // Unlike an API server, it neither sets defaults nor calls webhooks, and objects with finalizers are gone at once.
 type overlay struct {
@@ -93,9 +96,7 @@ func (o *overlay) put(object client.Object) error {
 
 // entries returns the objects that were written, in a fixed order.
 func (o *overlay) entries() []*entry {
-	keys := slices.SortedFunc(maps.Keys(o.objects), func(a, b id) int {
-		return strings.Compare(fmt.Sprintf("%s %s/%s", a.GroupKind, a.namespace, a.name), fmt.Sprintf("%s %s/%s", b.GroupKind, b.namespace, b.name))
-	})
+	keys := slices.SortedFunc(maps.Keys(o.objects), func(a, b id) int { return strings.Compare(a.String(), b.String()) })
 	all := make([]*entry, len(keys))
 	for i, key := range keys {
 		all[i] = o.objects[key]
@@ -319,7 +320,8 @@ func patched(current *unstructured.Unstructured, object client.Object, patch cli
 		return nil, fmt.Errorf("apply patch: %w", err)
 	}
 	next := &unstructured.Unstructured{}
-	return next, next.UnmarshalJSON(merged)
+	err = next.UnmarshalJSON(merged)
+	return next, err
 }
 
 // keep gives next a field of the current object.

@@ -91,7 +91,8 @@ func replace(text, old, next string) string { return strings.ReplaceAll(text, ol
 // An object that is written twice is rolled out twice, and no Pods are replaced in the virtual cluster.
 func TestRestartsCountRollouts(t *testing.T) {
 	g := NewWithT(t)
-	one, two, three := object(t, deployment), object(t, replace(deployment, "app:1", "app:2")), object(t, replace(deployment, "app:1", "app:3"))
+	one, two := object(t, deployment), object(t, replace(deployment, "app:1", "app:2"))
+	three := object(t, replace(deployment, "app:1", "app:3"))
 	none := func(_, _, _ string) map[string]any { return nil }
 	g.Expect(restartsOf([]history{
 		{cluster: runtimeCluster, states: []*unstructured.Unstructured{one, two, two, three}, task: "a task"},
@@ -126,10 +127,10 @@ func TestDecodeSetsDefaultsAndRefusesUnknownFields(t *testing.T) {
 	g.Expect(repeated.Spec).To(BeComparableTo(garden.Spec))
 
 	for wrong, message := range map[string]string{
-		"versoin: 1.35.0": "the Garden has unknown fields: spec.virtualCluster.kubernetes.versoin",
-		"version: 1.35.0\n      kubeAPIServer: {requests: {maxMutatingInflight: 1, max: 2}}": "spec.virtualCluster.kubernetes.kubeAPIServer.requests.max",
+		"release: 1.35.0": "the Garden has unknown fields: spec.virtualCluster.kubernetes.release",
+		"version: 1.35.0\n      kubeAPIServer: {requests: {maxMutatingInflight: 1, max: 2}}": "kubernetes.kubeAPIServer.requests.max",
 	} {
-		_, err := Decode([]byte(replace(string(file), "version: 1.35.0", wrong)), definition)
+		_, err = Decode([]byte(replace(string(file), "version: 1.35.0", wrong)), definition)
 		g.Expect(err).To(MatchError(ContainSubstring(message)))
 	}
 	_, err = Decode([]byte("{apiVersion: v1, kind: Secret}"), definition)
@@ -142,7 +143,8 @@ func TestLosses(t *testing.T) {
 	after.Spec.VirtualCluster.DNS.Domains = []operatorv1alpha1.Domain{{Name: "example.com"}}
 	was, is := &operatorv1alpha1.KubeAPIServer{}, &operatorv1alpha1.KubeAPIServer{}
 	before.Spec.VirtualCluster.Kubernetes.KubeAPIServer, after.Spec.VirtualCluster.Kubernetes.KubeAPIServer = was, is
-	was.EncryptionConfig, was.OIDCConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"configmaps"}}, &operatorv1alpha1.OIDCConfig{}
+	was.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"configmaps"}}
+	was.OIDCConfig = &operatorv1alpha1.OIDCConfig{} //nolint:staticcheck // Gardens may still have the deprecated field
 	is.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"roles.rbac.authorization.k8s.io"}}
 	is.RuntimeConfig = map[string]bool{"batch/v1": false}
 	NewWithT(t).Expect(lossesOf(before, after)).To(Equal([]string{
@@ -186,10 +188,14 @@ func TestText(t *testing.T) {
 			Remarks: []string{"a task works in the virtual cluster"},
 			Fields:  []difference.Field{{Path: "spec.a", Old: "1", New: "2"}},
 			Objects: []Object{
-				{Action: Change, APIVersion: "apps/v1", Kind: "Deployment", Namespace: "garden", Name: "web", Cluster: runtimeCluster, Task: "a",
-					Fields: []difference.Field{{Path: "spec.b", New: "3"}}, MoreFields: 2},
-				{Action: Change, APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "login", Cluster: runtimeCluster,
-					Fields: []difference.Field{{Path: "data.password", Masked: "changed (3 bytes → 4 bytes)"}}},
+				{
+					Action: Change, APIVersion: "apps/v1", Kind: "Deployment", Namespace: "garden", Name: "web", Cluster: runtimeCluster, Task: "a",
+					Fields: []difference.Field{{Path: "spec.b", New: "3"}}, MoreFields: 2,
+				},
+				{
+					Action: Change, APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "login", Cluster: runtimeCluster,
+					Fields: []difference.Field{{Path: "data.password", Masked: "changed (3 bytes → 4 bytes)"}},
+				},
 				{Action: Create, APIVersion: "v1", Kind: "Namespace", Name: "x", Cluster: virtualCluster, Set: "garden/system"},
 			},
 			Restarts: []Restart{{Kind: "Deployment", Namespace: "garden", Name: "web", Times: 2, Reasons: []string{"flag --a", "image"}}},

@@ -170,7 +170,7 @@ func (p Preflight) checkLoadBalancer(ctx context.Context, f *findings, _ *operat
 			strings.Join(pending, ", "))
 		return nil
 	}
-	f.note("load-balancer", "the runtime cluster has no Service of type LoadBalancer, so it is not known whether such a Service gets an address")
+	f.note("load-balancer", "the runtime cluster has no Service of type LoadBalancer, so it is not known whether such Services get addresses")
 	return nil
 }
 

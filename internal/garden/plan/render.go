@@ -130,9 +130,9 @@ func (t *text) objects(all []Object) {
 }
 
 func (t *text) tasks(all []Task) {
-	var lines []string
+	lines := make([]string, 0, len(all))
 	for _, each := range all {
-		line := ""
+		var line string
 		switch {
 		case each.State == runs && (each.Writes > 0 || each.Seconds != nil && *each.Seconds >= 1):
 			line = fmt.Sprintf("  %s: writes %d", each.Name, each.Writes)

@@ -44,7 +44,7 @@ func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (
 		return nil, fmt.Errorf("the Garden has unknown fields: %s", strings.Join(unknown, ", "))
 	}
 	garden := &operatorv1alpha1.Garden{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, garden); err != nil {
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, garden); err != nil {
 		return nil, fmt.Errorf("read Garden: %w", err)
 	}
 	if garden.Name == "" {
@@ -56,11 +56,11 @@ func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (
 		return nil, fmt.Errorf("convert Garden: %w", err)
 	}
 	delete(content, "status")
-	if _, err := complete(content, schema, ""); err != nil {
+	if _, err = complete(content, schema, ""); err != nil {
 		return nil, err
 	}
 	garden = &operatorv1alpha1.Garden{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, garden); err != nil {
+	if err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, garden); err != nil {
 		return nil, fmt.Errorf("read Garden: %w", err)
 	}
 	return garden, nil

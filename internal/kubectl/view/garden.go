@@ -20,7 +20,7 @@ func (g Gardens) Text(p *Printer) {
 		fmt.Fprintln(p, "No Gardens found.")
 	}
 	for _, each := range g.Gardens {
-		p.WriteString(each.Text(p.Now, p.Colours))
+		fmt.Fprint(p, each.Text(p.Now, p.Colours))
 	}
 }
 

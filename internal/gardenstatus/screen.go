@@ -307,7 +307,7 @@ func (p *printer) wrapped(prefix string, indent int, value string, of colour) {
 		line = strings.Repeat(" ", indent)
 	}
 	empty := true
-	for _, word := range strings.FieldsSeq(excerpt.Of(plainText(value), maxText)) {
+	for word := range strings.FieldsSeq(excerpt.Of(plainText(value), maxText)) {
 		for !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			p.line(line, of)
 			line, empty = strings.Repeat(" ", indent), true

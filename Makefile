@@ -218,9 +218,8 @@ generate: ## Write generated code, CRDs and roles
 	@hack/generate.sh
 
 .PHONY: screens
-screens: ## Write the screens in docs/kubectl-espalier.md and docs/garden-plan.md from a real run
+screens: ## Write the screens in docs/kubectl-espalier.md from a real run
 	go run ./test/local/testservers run -- go test -count=1 -run '^TestReaders$$' ./test/kubectl -update
-	go run ./test/local/testservers run -- go test -count=1 -run '^TestPlan' ./internal/garden/lifecycle -update
 
 .PHONY: rights
 rights: ## Record which rights the tests of a family use, and write the table of rights (FAMILY=csr: internal/csr)

@@ -1,20 +1,13 @@
 package lifecycle_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,23 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/difference"
-	operator "github.com/espalier-dev/espalier/internal/garden"
 	"github.com/espalier-dev/espalier/internal/garden/plan"
-	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 // hashed matches the end of the name of an object whose name depends on random content.
 var hashed = regexp.MustCompile(`-[0-9a-f]{8}$`)
-
-var anyHash = regexp.MustCompile(`-[0-9a-f]{8}\b`)
-
-var update = flag.Bool("update", false, "write the screens into docs/garden-plan.md")
 
 // effects are objects that change, and workloads that restart, as "Kind name".
 type effects struct{ Objects, Restarts []string }
@@ -49,10 +35,10 @@ type effects struct{ Objects, Restarts []string }
 func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 	s := newInstalledScene(t)
 	s.createPolicy()
-	reader, screens := s.readOnlyUser(), map[string]string{}
+	reader := s.readOnlyUser()
 	for _, tc := range []struct {
-		name, screen string
-		change       func(*operatorv1alpha1.Garden)
+		name   string
+		change func(*operatorv1alpha1.Garden)
 		// restarts are the workloads that must be among the restarts, each with a part of a reason; nil: nothing changes at all.
 		restarts map[string]string
 	}{
@@ -64,7 +50,7 @@ func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 			},
 		},
 		{
-			name: "feature gate, audit policy", screen: "plan-change", restarts: map[string]string{
+			name: "feature gate, audit policy", restarts: map[string]string{
 				"Deployment " + apiServer: "flag --feature-gates of container kube-apiserver",
 			},
 			change: configured(func(server *operatorv1alpha1.KubeAPIServer) {
@@ -110,82 +96,12 @@ func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 				HaveField("Reasons", ContainElement(ContainSubstring(reason))),
 			)), "%s: %s", tc.name, p.Text())
 		}
-		if tc.screen != "" {
-			screens[tc.screen] = asScreen(p)
-		}
 		before := s.snapshot()
 		s.edit(tc.change)
 		for result := s.mustReconcile(); result.RequeueAfter < s.reconciler.SyncPeriod/2; result = s.mustReconcile() {
 		}
 		s.Expect(foreseenEffects(p)).To(Equal(before.effects(s.snapshot())), "%s: %s", tc.name, p.Text())
 	}
-	s.runSubcommands()
-	screens["plan-first"] = asScreen(s.firstPlan(reader))
-	binary.CheckScreens(t, "garden-plan.md", *update, screens)
-}
-
-// runSubcommands runs the subcommands of the binary with the kubeconfig of a user. Their connection refuses to write. An operator without a
-// configuration has other images than the operator of the test, so it would change something.
-func (s *scene) runSubcommands() {
-	s.t.Helper()
-	s.t.Setenv("KUBECONFIG", binary.WriteKubeconfig(s.t, binary.Servers(s.t).Target.Kubeconfig))
-	live := s.get()
-	live.SetGroupVersionKind(operatorv1alpha1.SchemeGroupVersion.WithKind("Garden"))
-	file, err := yaml.Marshal(live)
-	s.Expect(err).NotTo(HaveOccurred())
-	program, out := process.Program{Name: "garden-operator", Source: "runtime"}, &bytes.Buffer{}
-	err = operator.Planner(program, bytes.NewReader(file)).Run(s.t.Context(), []string{"-f", "-", "-o", "json"}, out)
-	s.Expect(err).To(MatchError("exit code 2"), out.String())
-	p := &plan.Plan{}
-	s.Expect(json.Unmarshal(out.Bytes(), p)).To(Succeed())
-	s.Expect(p.Refused).To(BeEmpty())
-	s.Expect(p.Restarts).To(ContainElement(HaveField("Name", apiServer)))
-
-	out.Reset()
-	err = operator.Planner(program, strings.NewReader(strings.Replace(string(file), "kind: Garden", "kind: Shed", 1))).
-		Run(s.t.Context(), []string{"-f", "-"}, out)
-	s.Expect(err).To(MatchError(ContainSubstring("it must have one Garden")))
-	s.Expect(operator.StatusScreen(program).Run(s.t.Context(), nil, out)).To(Succeed())
-	s.Expect(out.String()).To(And(HavePrefix("Garden garden\n  operation:       Reconcile Succeeded, 100 %"), ContainSubstring("\n  etcd:            main")))
-}
-
-// asScreen returns a plan as the documentation shows it: without tasks that write nothing, and without random parts of names.
-func asScreen(p *plan.Plan) string {
-	return "$ garden-operator plan -f garden.yaml\n" + anyHash.ReplaceAllString(p.Text(), "-1a2b3c4d")
-}
-
-// firstPlan returns the plan of a Garden that does not exist, in a cluster without anything that it needs. The scene loses its Garden.
-func (s *scene) firstPlan(reader client.WithWatch) *plan.Plan {
-	s.t.Helper()
-	s.Expect(prepared.storage.Restore(s.t.Context(), prepared.empty)).To(Succeed())
-	s.Eventually(s.isGone, binary.Patience).Should(BeTrue())
-	s.readOnlyUser()
-	file, err := os.ReadFile("../../../examples/garden.yaml")
-	s.Expect(err).NotTo(HaveOccurred())
-	foreseen := *s.reconciler
-	foreseen.Client = reader
-	sent := s.requests.Record()
-	p, err := plan.Make(s.t.Context(), plan.Input{File: file, Reconciler: foreseen, Preflight: plan.Preflight{
-		Reader: reader, Namespace: s.namespace(), Namespaces: []string{s.namespace(), "istio-system"},
-		Allowed: func(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error) {
-			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right}}
-			err := reader.Create(ctx, review)
-			return review.Status.Allowed, err
-		},
-		Resolve: func(_ context.Context, host string) ([]string, error) {
-			if host == "api.orchards.example.com" {
-				return []string{"192.0.2.1"}, nil
-			}
-			return nil, errors.New("no such host")
-		},
-	}})
-	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(slices.Compact(sent.InOrder("POST", "PUT", "PATCH", "DELETE"))).To(
-		Equal([]string{"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}))
-	s.Expect(p.Refused).To(BeEmpty())
-	s.Expect(len(p.Objects)).To(BeNumerically(">", 100))
-	p.Objects, p.Tasks = nil, nil
-	return p
 }
 
 // createPolicy creates a ConfigMap with an audit policy.

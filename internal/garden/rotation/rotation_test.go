@@ -355,7 +355,7 @@ func TestTimesNameTheSecretsOfEachRotation(t *testing.T) {
 		"service-account-key": now.Time, "rotation-probe-token": now.Time,
 		"gardener-apiserver-workload-identity-signing-key": now.Time,
 		"kube-apiserver-etcd-encryption-key":               now.Time, "gardener-apiserver-etcd-encryption-key": now.Time,
-		"observability-ingress": now.Time, "global-observability-ingress": now.Time,
+		"plutono-admin": now.Time, "observability-ingress": now.Time, "global-observability-ingress": now.Time,
 	}))
 }
 

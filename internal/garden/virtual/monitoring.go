@@ -40,9 +40,9 @@ func (a access) deployPrometheus(ctx context.Context) error {
 		{&credentials.ETCD, a.secrets.Bundle, etcd.Authority},
 		{&credentials.ETCDClient, a.secrets.Current, etcd.ClientCertificateName},
 	} {
-		secret, err := each.read(each.of)
-		if err != nil {
-			return err
+		secret, failure := each.read(each.of)
+		if failure != nil {
+			return failure
 		}
 		*each.name = secret.Name
 	}
@@ -65,7 +65,7 @@ func (a access) monitoredSeeds(ctx context.Context) (prometheus.Seeds, error) {
 	defer cancel()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(seedKind.GroupVersion().WithKind("SeedList"))
-	if err := clients.Client.List(limited, list); err != nil {
+	if err = clients.Client.List(limited, list); err != nil {
 		return prometheus.Seeds{}, &Error{fmt.Errorf("list Seeds: %w", err)}
 	}
 	seeds := prometheus.Seeds{Hosts: prometheus.SeedHosts(list.Items)}

@@ -238,7 +238,7 @@ func servers() []Binary {
 		{
 			Name: gardenOperator, Family: "garden",
 			Does: "checks Gardens, which describe an installation of Gardener, prepares the runtime cluster for them, and runs the " +
-				"virtual cluster with Gardener's own programs. It does not yet install logging and monitoring",
+				"virtual cluster with Gardener's own programs. As shipped, it skips logging and monitoring",
 			Reads: "Garden, its components", Writes: "runtime cluster; virtual cluster",
 			Purpose: "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespaces garden and istio-system must " +
 				"exist before it is\nenabled. See docs/garden-operator.md.",

@@ -64,7 +64,8 @@ func addControllers(p *parts) error {
 		main,
 		&care.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetCache(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
-			Namespace: deployable.GardenNamespace, Operator: operatorValues(p.cfg, values.Operator{}), Virtual: func(ctx context.Context) (rest.Interface, error) {
+			Namespace: deployable.GardenNamespace, Operator: operatorValues(p.cfg, values.Operator{}),
+			Virtual: func(ctx context.Context) (rest.Interface, error) {
 				clients, err := connection.Clients(ctx)
 				if err != nil {
 					return nil, err

@@ -215,7 +215,9 @@ func TestEverySwitchIsListed(t *testing.T) {
 		maps.Copy(listed, leaves(parse(t, each.config), ""))
 	}
 	for _, file := range []any{
-		config.ResourceManagerConfiguration{}, config.ControllerManagerConfiguration{}, config.OperatorConfiguration{},
+		config.ResourceManagerConfiguration{},
+		config.ControllerManagerConfiguration{},
+		config.OperatorConfiguration{},
 		config.GardenletConfiguration{},
 	} {
 		for _, path := range booleans(reflect.TypeOf(file), "") {

@@ -47,7 +47,7 @@ import (
 // All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and the tasks of a deletion in the
 // reverse order.
 func All() []component.Component {
-	return []component.Component{
+	return append([]component.Component{
 		secretsRow,
 		genericKubeconfig,
 		crds.ETCDComponent,
@@ -98,7 +98,12 @@ func All() []component.Component {
 		snapshot,
 		rewriteEnd,
 		rotationProof,
+	}, append(observability(), unused)...)
+}
 
+// observability returns the rows of metrics, logs and dashboards.
+func observability() []component.Component {
+	return []component.Component{
 		prometheusoperator.Component,
 		kubestatemetrics.Component,
 		metricsexporter.Component,
@@ -118,8 +123,6 @@ func All() []component.Component {
 		basicauth.Component,
 		webui.Component,
 		perses.Component,
-
-		unused,
 	}
 }
 

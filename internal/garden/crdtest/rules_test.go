@@ -216,7 +216,8 @@ func TestFieldsThatAreNotImplementedAreNamed(t *testing.T) {
 	e := newEnv(t)
 	for path, tc := range map[string]struct{ value, unknown string }{
 		"dns": {`{none: {}}`, "dns.none"}, "extensions": {`[{type: a, none: {}}]`, "extensions[0].none"},
-		"resources": {`[{none: {}}]`, "resources[0].none"}, "runtimeCluster.volume": {`{minimumSize: 10Gi, none: {}}`, "runtimeCluster.volume.none"},
+		"resources":             {`[{none: {}}]`, "resources[0].none"},
+		"runtimeCluster.volume": {`{minimumSize: 10Gi, none: {}}`, "runtimeCluster.volume.none"},
 	} {
 		_, err := e.create(e.garden("strict", map[string]string{path: tc.value}))
 		e.Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.`+tc.unknown+`"`)), path)

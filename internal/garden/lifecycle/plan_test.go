@@ -68,7 +68,8 @@ func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 		},
 		{
 			name: "version", restarts: map[string]string{
-				"Deployment " + apiServer: "image of container kube-apiserver", "Deployment virtual-garden-kube-controller-manager": "image of container",
+				"Deployment " + apiServer:                           "image of container kube-apiserver",
+				"Deployment virtual-garden-kube-controller-manager": "image of container",
 			},
 			change: func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "1.34.1" },
 		},
@@ -98,7 +99,9 @@ func TestPlanForeseesWhatAReconciliationChanges(t *testing.T) {
 		}
 		before := s.snapshot()
 		s.edit(tc.change)
-		for result := s.mustReconcile(); result.RequeueAfter < s.reconciler.SyncPeriod/2; result = s.mustReconcile() {
+		result := s.mustReconcile()
+		for result.RequeueAfter < s.reconciler.SyncPeriod/2 {
+			result = s.mustReconcile()
 		}
 		s.Expect(foreseenEffects(p)).To(Equal(before.effects(s.snapshot())), "%s: %s", tc.name, p.Text())
 	}
@@ -118,8 +121,8 @@ func (s *scene) readOnlyUser() client.WithWatch {
 	s.t.Helper()
 	manifests, err := local.ReadManifests("../../../deploy/garden-read/role.yaml")
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}))).
-		To(Succeed())
+	istio := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "istio-system"}}
+	s.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), istio))).To(Succeed())
 	subject := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "planner"}}
 	for _, role := range manifests {
 		s.Expect(client.IgnoreAlreadyExists(s.admin.Create(s.t.Context(), role))).To(Succeed())
@@ -203,8 +206,9 @@ func (before snapshot) effects(after snapshot) effects {
 			}
 			refs, _, _ := unstructured.NestedSlice(object, "spec", "secretRefs")
 			for _, ref := range refs {
-				content["Secret garden/"+ref.(map[string]any)["name"].(string)] = true
-				content["Secret istio-system/"+ref.(map[string]any)["name"].(string)] = true
+				fields, _ := ref.(map[string]any)
+				name, _ := fields["name"].(string)
+				content["Secret garden/"+name], content["Secret istio-system/"+name] = true, true
 			}
 		}
 	}

@@ -86,8 +86,8 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 		s.remark("The Garden is paused, so nothing happens until it is resumed: " + paused.Message)
 	}
 	if live != nil {
-		if err = p.compareGardens(live, stored); err != nil {
-			return nil, err
+		if failure := p.compareGardens(live, stored); failure != nil {
+			return nil, failure
 		}
 		p.Lost = lossesOf(live, stored)
 	}

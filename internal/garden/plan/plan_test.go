@@ -200,7 +200,9 @@ func TestText(t *testing.T) {
 			},
 			Restarts: []Restart{{Kind: "Deployment", Namespace: "garden", Name: "web", Times: 2, Reasons: []string{"flag --a", "image"}}},
 			Tasks: []Task{
-				{Name: "a", State: runs, Writes: 1, Seconds: &took}, {Name: "b", State: runs}, {Name: "c", State: skipped, Reason: "No."},
+				{Name: "a", State: runs, Writes: 1, Seconds: &took},
+				{Name: "b", State: runs},
+				{Name: "c", State: skipped, Reason: "No."},
 				{Name: "d", State: refused, Reason: "it is missing"},
 			},
 		},

@@ -62,8 +62,8 @@ var (
 	serviceMonitor = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "ServiceMonitor"}
 )
 
-// Garden and Longterm are the names of the instances of Prometheus of a Garden. The label with SelectedBy as key and the name as value makes
-// the instance read an object.
+// Garden and Longterm are the names of the instances of Prometheus of a Garden. The label with SelectedBy as key and the name as value
+// makes the instance read an object.
 const (
 	SelectedBy = "prometheus"
 	Garden     = "garden"

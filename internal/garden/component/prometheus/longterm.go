@@ -55,7 +55,8 @@ func LongtermObjects(v values.Values) ([]client.Object, error) {
 	return append(set, config,
 		federation(v),
 		server(v, observability.Longterm, program, port, keptOfServer),
-		server(v, observability.Longterm, cortex, cortexPort, "cortex_cache_.+|cortex_query_frontend_.+|cortex_request_duration_seconds_.+|"+ofProcess),
+		server(v, observability.Longterm, cortex, cortexPort,
+			"cortex_cache_.+|cortex_query_frontend_.+|cortex_request_duration_seconds_.+|"+ofProcess),
 	), nil
 }
 

@@ -98,7 +98,8 @@ func targets(v values.Values, credentials Credentials) []client.Object {
 				object.ServiceHost(v.Namespace, kubecontrollermanager.Name)),
 		},
 		{
-			name: "vpa", labels: map[string]string{object.Role: "vpa"}, endpoint: portNamed("metrics"), kept: "vpa_.+|" + ofProcess + "|" + ofClients,
+			name: "vpa", labels: map[string]string{object.Role: "vpa"}, endpoint: portNamed("metrics"),
+			kept: "vpa_.+|" + ofProcess + "|" + ofClients,
 		},
 		{
 			name: "istiod", namespaces: []any{istio.Namespace}, labels: map[string]string{"app": "istiod"}, endpoint: portNamed("metrics"),
@@ -111,7 +112,8 @@ func targets(v values.Values, credentials Credentials) []client.Object {
 		objects = append(objects, each.object(v))
 	}
 	for _, role := range []etcd.Role{etcd.Main, etcd.Events} {
-		objects = append(objects, etcdMonitor(v, credentials, role, "client", "virtual-garden-etcd", "etcd_.+|grpc_server_.+|"+ofProcess).object(v),
+		objects = append(objects,
+			etcdMonitor(v, credentials, role, "client", "virtual-garden-etcd", "etcd_.+|grpc_server_.+|"+ofProcess).object(v),
 			etcdMonitor(v, credentials, role, "backuprestore", "virtual-garden-etcd-backup", "etcdbr_.+|"+ofProcess).object(v))
 	}
 	return append(objects, server(v, observability.Garden, program, port, keptOfServer))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/health"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -116,7 +117,7 @@ func installed(manifests []*unstructured.Unstructured) []*unstructured.Unstructu
 func bindingsOf(b binary, manifests []*unstructured.Unstructured) (bindings []*unstructured.Unstructured) {
 	for _, o := range manifests {
 		kind, name := o.GetKind(), o.GetName()
-		if kind != "Role" && kind != "ClusterRole" {
+		if kind != "Role" && kind != "ClusterRole" || deployable.IsForUsers(name) {
 			continue
 		}
 		bindings = append(bindings, local.NewObject(rbacGroup+"/v1", kind+"Binding", o.GetNamespace(), name, map[string]any{

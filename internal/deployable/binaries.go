@@ -376,6 +376,11 @@ func Invalidating() map[string]string {
 	return files
 }
 
+// IsForUsers reports whether a role is for the users of a subcommand, and not for the process.
+func IsForUsers(role string) bool {
+	return role == "espalier-garden-operator-backup" || role == "espalier-garden-operator-restore"
+}
+
 // OnlyForRequestor reports whether a role of token-controllers is for the token requestor only, so that the token invalidator works without
 // it.
 func OnlyForRequestor(role string) bool {

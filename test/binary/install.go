@@ -20,6 +20,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -113,7 +114,7 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 		if strings.HasPrefix(role.GetName(), "espalier-"+binary+"-target") {
 			side = Target
 		}
-		return !slices.Contains(sides, side) || isForUsers(role.GetName())
+		return !slices.Contains(sides, side) || deployable.IsForUsers(role.GetName())
 	})
 	for _, role := range roles {
 		if err := c.Create(ctx, binding(role, namespace, binary)); err != nil {
@@ -124,11 +125,6 @@ func Identity(ctx context.Context, c client.Client, admin *rest.Config, binary, 
 		return nil, err
 	}
 	return local.ServiceAccountKubeconfig(ctx, admin, namespace, binary, credentialLifetime)
-}
-
-// isForUsers reports whether a role is for the users of a subcommand, and not for the process.
-func isForUsers(role string) bool {
-	return strings.HasSuffix(role, "-backup") || strings.HasSuffix(role, "-restore")
 }
 
 // ConfigIn is like Identity for the source. The binary also gets a copy of one of its Roles in the namespace. ConfigIn returns a client

@@ -52,7 +52,8 @@ const (
 	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
 	// AnnotationRestoring is on a Garden that the subcommand restore of the operator has begun to restore, together with
 	// AnnotationPausedUntil. The subcommand sets it, and removes it when the Garden is complete. Its value is the beginning of a digest of the
-	// Garden in the file, and the value that AnnotationPausedUntil gets then. Missing: no restoration is going on.
+	// Garden in the file, and the value that AnnotationPausedUntil gets then. It pauses the Garden, also without AnnotationPausedUntil.
+	// Missing: no restoration is going on.
 	AnnotationRestoring = "espalier.dev/restoring"
 )
 
@@ -125,13 +126,14 @@ const (
 	ObservabilityComponentsHealthy corev1beta1.ConditionType = "ObservabilityComponentsHealthy"
 )
 
-// ReconciliationPaused is True while the annotation `espalier.dev/paused-until` stops reconciliation and deletion. A Garden has this
-// condition only then.
+// ReconciliationPaused is True while the annotation `espalier.dev/paused-until`, or a restoration that has not ended, stops reconciliation
+// and deletion. A Garden has this condition only then.
 const ReconciliationPaused corev1beta1.ConditionType = "ReconciliationPaused"
 
 // Reasons of the condition ReconciliationPaused.
 const (
-	// ReasonPausedByUser goes with ReconciliationPaused=True: the value of the annotation is a time in the future, or "true".
+	// ReasonPausedByUser goes with ReconciliationPaused=True: the value of the annotation is a time in the future, or "true"; or a
+	// restoration has begun and has not ended.
 	ReasonPausedByUser = "PausedByUser"
 	// ReasonPauseInvalid goes with ReconciliationPaused=True: the value of the annotation is neither a time nor "true". The Garden stays
 	// paused, because the user wanted a pause.

@@ -13,13 +13,19 @@ import (
 
 // pause says why, and until when, the reconciliation of a Garden is stopped.
 type pause struct {
-	// until is when it ends; zero: when the user removes the annotation.
+	// until is when it ends; zero: when an annotation is removed.
 	until           time.Time
 	reason, message string
 }
 
-// pauseOf returns the pause of a Garden, nil if there is none.
+// pauseOf returns the pause of a Garden, nil if there is none. A restoration pauses a Garden by its mark alone: the keys of the Garden are
+// not complete yet, even if another client has removed the annotation for pauses or its time has come.
 func pauseOf(garden *operatorv1alpha1.Garden, now time.Time) *pause {
+	if _, restoring := garden.Annotations[operatorv1alpha1.AnnotationRestoring]; restoring {
+		return &pause{
+			reason: operatorv1alpha1.ReasonPausedByUser, message: "A restoration has begun and has not ended: run garden-operator restore again.",
+		}
+	}
 	value, annotated := garden.Annotations[operatorv1alpha1.AnnotationPausedUntil]
 	if !annotated || value == "" {
 		return nil

@@ -40,6 +40,7 @@ func TestEventsThatTriggerAReconciliation(t *testing.T) {
 		},
 		"a pause begins":                  {plain(same), annotated("espalier.dev/paused-until", "true"), true},
 		"a pause ends":                    {annotated("espalier.dev/paused-until", "true"), plain(same), true},
+		"a restoration ends":              {annotated("espalier.dev/restoring", "0123456789abcdef"), plain(same), true},
 		"the virtual cluster is given up": {plain(same), annotated("espalier.dev/abandon-virtual-cluster", "garden-1"), true},
 		"a rotation is aborted":           {plain(same), annotated("espalier.dev/abort-rotation", "encryption-key"), true},
 		"a loss is confirmed":             {plain(same), annotated("espalier.dev/confirm-lost-keys", "ca-f6032ea0"), true},

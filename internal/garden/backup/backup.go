@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
 // Kinds of the objects in a backup.
@@ -111,8 +112,16 @@ func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	return typed, nil
 }
 
+// requests are the annotations of a Garden by which users ask for one thing once, or confirm it. What they ask for is not to happen again
+// after a restoration.
+var requests = []string{
+	resourcesv1alpha1.GardenerOperation, operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationConfirmLostKeys,
+	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups,
+	operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationSkippedChecks, operatorv1alpha1.AnnotationConfirmDeletion,
+}
+
 // stripped returns the parts of an object that a backup has: its name, labels and annotations, and its content. The Garden also has its
-// status.
+// status, and does not have the requests of its users.
 func stripped(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := o.DeepCopy()
 	metadata := map[string]any{"name": o.GetName()}
@@ -125,6 +134,11 @@ func stripped(o *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	annotations := o.GetAnnotations()
 	delete(annotations, corev1.LastAppliedConfigAnnotation) // a copy of the content, which may be older
+	if o.GroupVersionKind() == gardenKind {
+		for _, request := range requests {
+			delete(annotations, request)
+		}
+	}
 	if len(annotations) > 0 {
 		kept.SetAnnotations(annotations)
 	}

@@ -332,3 +332,27 @@ func TestABackupHasNoPartsThatAClusterSets(t *testing.T) {
 	want.SetAnnotations(map[string]string{"a": "1"})
 	NewWithT(t).Expect(stripped(o)).To(BeComparableTo(want))
 }
+
+func TestABackupHasNoRequestsOfUsers(t *testing.T) {
+	for annotation, kept := range map[string]bool{
+		"gardener.cloud/operation":             false,
+		"espalier.dev/abort-rotation":          false,
+		"espalier.dev/confirm-lost-keys":       false,
+		"espalier.dev/confirm-lost-resources":  false,
+		"espalier.dev/confirm-lost-backups":    false,
+		"espalier.dev/abandon-virtual-cluster": false,
+		"espalier.dev/skipped-checks":          false,
+		"confirmation.gardener.cloud/deletion": false,
+		"espalier.dev/paused-until":            true,
+		"team":                                 true,
+	} {
+		t.Run(annotation, func(t *testing.T) {
+			g, garden, secret := NewWithT(t), gardenObject(nil), secretObject("a", "b", nil)
+			garden.SetAnnotations(map[string]string{annotation: "true"})
+			secret.SetAnnotations(map[string]string{annotation: "true"})
+			_, found := stripped(garden).GetAnnotations()[annotation]
+			g.Expect(found).To(Equal(kept))
+			g.Expect(stripped(secret).GetAnnotations()).To(HaveKey(annotation), "only those of the Garden are requests")
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"strconv"
 	"testing"
 	"time"
@@ -209,6 +210,11 @@ func TestARestoredGardenNamesTheBucketThatItsOperatorCreated(t *testing.T) {
 	}
 }
 
+// backupField returns the path of a field of the settings of backups.
+func backupField(name string) []string {
+	return []string{"spec", "virtualCluster", "etcd", "main", "backup", name}
+}
+
 func TestProblemsOfARestorationNameObjectsAndRemedies(t *testing.T) {
 	blank := gardenObject(nil)
 	saved := gardenObject(map[string]any{"status": map[string]any{"credentials": map[string]any{"rotation": "a"}}})
@@ -243,7 +249,9 @@ func TestProblemsOfARestorationNameObjectsAndRemedies(t *testing.T) {
 		existing *unstructured.Unstructured
 		keys     []string
 		gone     bool
-		want     []string
+		// saved and wanted are the Garden of the file, and as it is to be restored. Nil: they do not differ from others.
+		saved, wanted *unstructured.Unstructured
+		want          []string
 	}{
 		"an empty cluster":                 {},
 		"a Garden that was not reconciled": {gardens: []*unstructured.Unstructured{blank}},
@@ -276,6 +284,21 @@ func TestProblemsOfARestorationNameObjectsAndRemedies(t *testing.T) {
 		},
 		"another specification": {
 			gardens: []*unstructured.Unstructured{set(saved, "a", "spec", "a")},
+			want:    []string{"Garden local exists with another specification: make spec equal to that in the file"},
+		},
+		"a Garden that was not reconciled, and a bucket of the operator": {
+			gardens: []*unstructured.Unstructured{set(blank, "S3", backupField("provider")...)},
+			saved:   set(saved, "S3", backupField("provider")...),
+			wanted:  set(set(saved, "S3", backupField("provider")...), "garden-u-1", backupField("bucketName")...),
+			want: []string{"Garden local was never reconciled, and does not name the bucket of its backups, which the operator had created " +
+				"(spec.virtualCluster.etcd.main.backup.bucketName and secretRef): delete the Garden that was never reconciled, and restore again"},
+		},
+		"a Garden that was not reconciled, and names the bucket of the operator": {
+			gardens: []*unstructured.Unstructured{set(blank, "garden-u-1", backupField("bucketName")...)},
+			wanted:  set(saved, "garden-u-1", backupField("bucketName")...),
+		},
+		"a Garden that was not reconciled, and has another specification": {
+			gardens: []*unstructured.Unstructured{set(blank, "a", "spec", "a")},
 			want:    []string{"Garden local exists with another specification: make spec equal to that in the file"},
 		},
 		"a later state of the credentials": {
@@ -315,7 +338,9 @@ func TestProblemsOfARestorationNameObjectsAndRemedies(t *testing.T) {
 			if tc.gone {
 				c.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden", DeletionTimestamp: &metav1.Time{}}}
 			}
-			found := problems(b, saved, c)
+			file := *b
+			file.Objects = []*unstructured.Unstructured{key, cmp.Or(tc.saved, saved)}
+			found := problems(&file, cmp.Or(tc.wanted, file.Objects[1]), c)
 			NewWithT(t).Expect(found).To(Equal(tc.want))
 			NewWithT(t).Expect(found).NotTo(ContainElement(ContainSubstring(marker)))
 		})

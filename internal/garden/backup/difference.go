@@ -89,8 +89,15 @@ func gardenProblems(b *Backup, wanted *unstructured.Unstructured, c cluster) []s
 		}
 		return nil
 	}
+	saved, bucket := b.Objects[len(b.Objects)-1], []string{"spec", "virtualCluster", "etcd", "main", "backup"}
 	var found []string
-	if !isEqual(wanted, live, "spec") {
+	switch {
+	case isBlank(live) && !isEqual(wanted, saved, bucket...) && !isEqual(wanted, live, bucket...):
+		// The specification in the file does not have these fields either, see nameBucket.
+		found = append(found, fmt.Sprintf("Garden %s was never reconciled, and does not name the bucket of its backups, which the operator had "+
+			"created (spec.virtualCluster.etcd.main.backup.bucketName and secretRef): delete the Garden that was never reconciled, and restore "+
+			"again", of.Name))
+	case !isEqual(wanted, live, "spec"):
 		found = append(found, fmt.Sprintf("Garden %s exists with another specification: make spec equal to that in the file", of.Name))
 	}
 	if !isBlank(live) && !isEqual(wanted, live, "status", "credentials") {

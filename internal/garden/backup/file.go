@@ -33,13 +33,14 @@ const (
 // formatVersion is the version of the format that this release writes, and the latest one that it reads.
 const formatVersion = 1
 
-// Limits of files that are read. Everybody who knows a recipient can encrypt a file to it. The API server takes objects of at most 1.5 MiB.
+// Limits of files, as archives and their parts. Everybody who knows a recipient can encrypt a file to it. The API server takes objects of
+// at most 1.5 MiB.
 const (
 	maxPart = 4 << 20
 	maxFile = 64 << 20
 )
 
-// Write encrypts the backup to the recipients. It computes the entries of the manifest.
+// Write encrypts the backup to the recipients. It computes the entries of the manifest. It writes nothing if Read would refuse the file.
 func (b *Backup) Write(w io.Writer, recipients []age.Recipient) error {
 	parts, manifest := make([][]byte, len(b.Objects)), b.Manifest
 	manifest.FormatVersion, manifest.Objects = formatVersion, make([]Entry, len(b.Objects))
@@ -54,17 +55,31 @@ func (b *Backup) Write(w io.Writer, recipients []age.Recipient) error {
 	if err != nil {
 		return fmt.Errorf("encode manifest: %w", err)
 	}
-	encrypted, err := age.Encrypt(w, recipients...)
-	if err != nil {
-		return fmt.Errorf("encrypt to recipients: %w", err)
-	}
-	archive := &archiveWriter{tar: tar.NewWriter(encrypted)}
+	var plain bytes.Buffer
+	archive := &archiveWriter{tar: tar.NewWriter(&plain)}
 	archive.add(manifestFile, head)
 	for i, each := range manifest.Objects {
 		archive.add(each.File, parts[i])
 	}
 	archive.add(checksumFile, checksum(head))
-	if err := errors.Join(archive.err, archive.tar.Close(), encrypted.Close()); err != nil {
+	if archive.err != nil {
+		return archive.err
+	}
+	if err := archive.tar.Close(); err != nil {
+		return fmt.Errorf("write archive: %w", err)
+	}
+	if plain.Len() >= maxFile {
+		return fmt.Errorf("the archive has %d MiB or more, and restore could not read it: remove Secrets or ConfigMaps that the Garden does "+
+			"not need", maxFile>>20)
+	}
+	encrypted, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return fmt.Errorf("encrypt to recipients: %w", err)
+	}
+	if _, err := plain.WriteTo(encrypted); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	if err := encrypted.Close(); err != nil {
 		return fmt.Errorf("write backup: %w", err)
 	}
 	return nil
@@ -77,6 +92,9 @@ type archiveWriter struct {
 }
 
 func (a *archiveWriter) add(name string, content []byte) {
+	if a.err == nil && len(content) > maxPart {
+		a.err = fmt.Errorf("part %s has more than %d MiB, and restore could not read it", name, maxPart>>20)
+	}
 	if a.err == nil {
 		a.err = a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), Format: tar.FormatPAX})
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,45 @@ func TestBadFilesAreRefused(t *testing.T) {
 			_, err := Read(bytes.NewReader(tc.file), []age.Identity{identity})
 			g.Expect(err).To(MatchError(HavePrefix(tc.want)))
 			g.Expect(err.Error()).NotTo(ContainSubstring(marker))
+		})
+	}
+}
+
+// A backup that cannot be restored must not look like a success.
+func TestFilesThatCouldNotBeReadAreNotWritten(t *testing.T) {
+	const mebi = 1 << 20
+	for name, tc := range map[string]struct {
+		objects, size int
+		want          string
+	}{
+		"a large object": {objects: 1, size: 3 * mebi},
+		"an object that is too large": {
+			objects: 1, size: 4 * mebi, want: "part objects/configmap-0.yaml has more than 4 MiB, and restore could not read it",
+		},
+		"too many objects": {
+			objects: 22, size: 3 * mebi,
+			want: "the archive has 64 MiB or more, and restore could not read it: remove Secrets or ConfigMaps that the Garden does not need",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, b, identity := NewWithT(t), example(), newIdentity(t)
+			garden := b.Objects[len(b.Objects)-1]
+			b.Objects = nil
+			data := map[string]any{"data": map[string]any{"a": strings.Repeat("b", tc.size)}}
+			for i := range tc.objects {
+				b.Objects = append(b.Objects, object("v1", "ConfigMap", "garden", strconv.Itoa(i), data))
+			}
+			b.Objects = append(b.Objects, garden)
+			var file bytes.Buffer
+			err := b.Write(&file, []age.Recipient{identity.Recipient()})
+			if tc.want != "" {
+				g.Expect(err).To(MatchError(tc.want))
+				g.Expect(file.Len()).To(BeZero())
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = Read(&file, []age.Identity{identity})
+			g.Expect(err).NotTo(HaveOccurred())
 		})
 	}
 }

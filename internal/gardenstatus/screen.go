@@ -56,8 +56,11 @@ type Versions struct {
 // Rotation is a rotation of a credential.
 type Rotation struct {
 	Credential string `json:"credential"`
-	Phase      string `json:"phase"`
-	// Since is when it began.
+	// Phase is its phase. It is Preparing for a rotation in one step, which has no phase in the status of the Garden.
+	Phase string `json:"phase"`
+	// Aborted is true if it leads back to the former credential, because the user has aborted a rotation.
+	Aborted bool `json:"aborted,omitempty"`
+	// Since is when it began; for an aborted rotation, when the abort began.
 	Since metav1.Time `json:"since"`
 }
 
@@ -110,17 +113,23 @@ func rotationsOf(garden *operatorv1alpha1.Garden) []Rotation {
 	}
 	text, err := json.Marshal(garden.Status.Credentials.Rotation)
 	fields := map[string]struct {
-		Phase              string       `json:"phase"`
-		LastInitiationTime *metav1.Time `json:"lastInitiationTime"`
+		Phase                 string       `json:"phase"`
+		LastInitiationTime    *metav1.Time `json:"lastInitiationTime"`
+		LastCompletionTime    *metav1.Time `json:"lastCompletionTime"`
+		AbortedInitiationTime *metav1.Time `json:"abortedInitiationTime"`
 	}{}
 	if err != nil || json.Unmarshal(text, &fields) != nil {
 		return all
 	}
 	for name, each := range fields {
+		if each.Phase == "" && each.LastInitiationTime != nil && // in one step
+			(each.LastCompletionTime == nil || each.LastCompletionTime.Before(each.LastInitiationTime)) {
+			each.Phase = string(operatorv1alpha1.RotationPreparing)
+		}
 		if each.Phase == "" || each.Phase == string(operatorv1alpha1.RotationCompleted) {
 			continue
 		}
-		rotation := Rotation{Credential: name, Phase: each.Phase}
+		rotation := Rotation{Credential: name, Phase: each.Phase, Aborted: each.AbortedInitiationTime != nil}
 		if each.LastInitiationTime != nil {
 			rotation.Since = *each.LastInitiationTime
 		}
@@ -177,7 +186,11 @@ func (s Screen) Text(now time.Time, colours bool) string {
 	}
 	p.fact("versions", versions, "")
 	for _, each := range s.Rotations {
-		p.fact("rotation", fmt.Sprintf("%s %s, begun %s ago", each.Credential, each.Phase, p.age(each.Since)), yellow)
+		begun := "begun"
+		if each.Aborted {
+			begun = "aborted"
+		}
+		p.fact("rotation", fmt.Sprintf("%s %s, %s %s ago", each.Credential, each.Phase, begun, p.age(each.Since)), yellow)
 	}
 	for _, each := range s.Etcds {
 		p.fact("etcd", p.etcd(each), etcdColour(each))

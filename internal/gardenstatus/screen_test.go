@@ -79,3 +79,57 @@ False     60s    VirtualComponentsHealthy
 	}
 	g.Expect(screen.Text(at(10).Time, true)).To(ContainSubstring("\x1b[31mFalse     60s    VirtualComponentsHealthy\x1b[0m\n"))
 }
+
+func TestRotationsThatAreGoingOn(t *testing.T) {
+	early, late := at(2), at(5)
+	for name, tc := range map[string]struct {
+		rotation operatorv1alpha1.CredentialsRotation
+		want     string
+	}{
+		"none": {},
+		"prepared": {
+			rotation: operatorv1alpha1.CredentialsRotation{
+				ServiceAccountKey: &operatorv1alpha1.Rotation{Phase: "Prepared", LastInitiationTime: &late},
+			},
+			want: "serviceAccountKey Prepared, begun 5m ago",
+		},
+		"aborted": {
+			rotation: operatorv1alpha1.CredentialsRotation{ETCDEncryptionKey: &operatorv1alpha1.ETCDEncryptionKeyRotation{
+				Rotation: operatorv1alpha1.Rotation{Phase: "Preparing", LastInitiationTime: &late, AbortedInitiationTime: &early},
+			}},
+			want: "etcdEncryptionKey Preparing, aborted 5m ago",
+		},
+		"aborted and completed": {
+			rotation: operatorv1alpha1.CredentialsRotation{ServiceAccountKey: &operatorv1alpha1.Rotation{
+				Phase: "Completed", LastInitiationTime: &late, AbortedInitiationTime: &early,
+			}},
+		},
+		"the first one in one step": {
+			rotation: operatorv1alpha1.CredentialsRotation{Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &late}},
+			want:     "observability Preparing, begun 5m ago",
+		},
+		"another one in one step": {
+			rotation: operatorv1alpha1.CredentialsRotation{
+				Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &late, LastCompletionTime: &early},
+			},
+			want: "observability Preparing, begun 5m ago",
+		},
+		"completed in one step": {
+			rotation: operatorv1alpha1.CredentialsRotation{
+				Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: &early, LastCompletionTime: &late},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			garden := &operatorv1alpha1.Garden{}
+			garden.Status.Credentials = &operatorv1alpha1.Credentials{Rotation: &tc.rotation}
+			var found []string
+			for line := range strings.Lines(gardenstatus.Of(garden, gardenstatus.Facts{}).Text(at(10).Time, false)) {
+				if text, is := strings.CutPrefix(strings.TrimSpace(line), "rotation:"); is {
+					found = append(found, strings.TrimSpace(text))
+				}
+			}
+			NewWithT(t).Expect(strings.Join(found, "; ")).To(Equal(tc.want))
+		})
+	}
+}

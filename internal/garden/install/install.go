@@ -119,6 +119,15 @@ func (i Installer) remove(ctx context.Context, row component.Component) error {
 
 // objects returns the objects of a component, after it has generated their Secrets.
 func (i Installer) objects(ctx context.Context, row component.Component) (component.Objects, error) {
+	found, err := i.Generate(ctx, row)
+	if err != nil {
+		return component.Objects{}, err
+	}
+	return row.Objects(i.Values, found)
+}
+
+// Generate generates the Secrets of a component that have a request, and returns them and the Secrets that the component needs.
+func (i Installer) Generate(ctx context.Context, row component.Component) (component.Secrets, error) {
 	s := i.Secrets.Collect()
 	found := component.Secrets{
 		Bundles: map[string]*corev1.Secret{}, Current: map[string]*corev1.Secret{}, Generated: map[string]*corev1.Secret{},
@@ -134,10 +143,7 @@ func (i Installer) objects(ctx context.Context, row component.Component) (compon
 			found.Generated[each.Name] = s.Generate(ctx, each.Request(i.Values))
 		}
 	}
-	if err := s.Err(); err != nil {
-		return component.Objects{}, err
-	}
-	return row.Objects(i.Values, found)
+	return found, s.Err()
 }
 
 // DeployObjects deploys the objects of a component, and waits until they are ready if its row says when they are.

@@ -65,6 +65,7 @@ func (p *Platform) Steps() map[string]install.Steps {
 		component.EarlyExtensions:    {Deploy: p.deployEarlyExtensions, Destroy: p.destroyExtensions},
 		component.LateExtensions:     {Deploy: p.deployLateExtensions, Destroy: p.destroyEarlyDeleted},
 		component.Etcds:              p.etcdSteps(),
+		component.BasicAuthServer:    {Objects: p.passwords},
 		component.Exposure:           {Objects: p.webUIs},
 		component.NoManagedResources: {Destroy: p.untilNoManagedResources},
 		components.Secrets:           {Destroy: p.destroySecrets},

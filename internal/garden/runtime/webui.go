@@ -5,13 +5,36 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/basicauth"
 	"github.com/espalier-dev/espalier/internal/garden/component/observability"
 	"github.com/espalier-dev/espalier/internal/garden/component/webui"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
+
+// passwords returns the objects that make the gateway ask for passwords, also for the hosts of routes in the cluster: these change later.
+func (p *Platform) passwords(ctx context.Context) (component.Objects, error) {
+	found, err := p.Installer.Generate(ctx, basicauth.Component)
+	if err != nil {
+		return component.Objects{}, err
+	}
+	var routes []*unstructured.Unstructured
+	for _, name := range webui.RouteNames() {
+		route := rollout.Identity(webui.RouteKind, p.Values.Namespace, name)
+		route, err = rollout.Find(ctx, p.Cluster.Client, p.Values.Namespace, name, route)
+		if err != nil {
+			return component.Objects{}, err
+		}
+		if route != nil {
+			routes = append(routes, route)
+		}
+	}
+	objects, err := basicauth.Objects(p.Values, basicauth.CredentialsOf(found), routes)
+	return component.Objects{Sets: [][]client.Object{objects}}, err
+}
 
 // webUIs returns the objects by which users reach web UIs.
 func (p *Platform) webUIs(ctx context.Context) (component.Objects, error) {

@@ -3,6 +3,8 @@
 package basicauth
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/observability"
 	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	"github.com/espalier-dev/espalier/internal/garden/component/system"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -41,8 +44,35 @@ const (
 	bundleName = Name + "-ca"
 )
 
-// Objects returns the objects of the ManagedResource.
-func Objects(v values.Values, c Credentials) ([]client.Object, error) {
+// CredentialsOf returns the Secrets of the server out of the Secrets of the row.
+func CredentialsOf(s component.Secrets) Credentials {
+	return Credentials{
+		Server: s.Generated[serverSecret].Name, Password: s.Generated[PasswordSecret].Name,
+		Bundle: s.Bundles[rotation.BasicAuthAuthority].Data[secretconfig.DataKeyCertificateBundle],
+	}
+}
+
+// Hosts returns the hosts for which the gateway asks for a password: the hosts of web UIs, and the hosts of the routes in the cluster, which
+// change only after the filter of the gateway. A host that the Garden no longer wants has a password until its route is gone.
+func Hosts(v values.Values, routes []*unstructured.Unstructured) []any {
+	var hosts []any
+	for _, ui := range observability.Exposed(v) {
+		hosts = append(hosts, ui.Hosts(v)...)
+	}
+	for _, route := range routes {
+		// A value of another type cannot come from the API server.
+		live, _, _ := unstructured.NestedStringSlice(route.Object, "spec", "hosts")
+		for _, host := range live {
+			if !slices.Contains(hosts, any(host)) {
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	return hosts
+}
+
+// Objects returns the objects of the ManagedResource. Routes are the VirtualServices of web UIs that are in the cluster.
+func Objects(v values.Values, c Credentials, routes []*unstructured.Unstructured) ([]client.Object, error) {
 	image, err := v.ExternalImage("ext-authz-server")
 	if err != nil {
 		return nil, err
@@ -52,14 +82,10 @@ func Objects(v values.Values, c Credentials) ([]client.Object, error) {
 		network.FromNamespaces(istio.GatewayNamespaceSelector), map[string]string{istio.ExportTo: istio.GatewayNamespace},
 	), object.ServicePort("grpc-authz", istio.PasswordPort, istio.PasswordPort))
 	host := object.ServiceHost(v.Namespace, Name) + ".cluster.local"
-	var hosts []any
-	for _, ui := range observability.Exposed(v) {
-		hosts = append(hosts, ui.Hosts(v)...)
-	}
 	return []client.Object{
 		service, deployment(owner, image, observability.Exposed(v), c), owner.DisruptionBudget(Name),
 		object.Autoscaler{Name: Name, Labels: owner.Labels, Container: container, MinAllowed: pods.Memory("16Mi")}.Object(v, v.Namespace),
-		bundle(owner, c.Bundle), destination(owner, host), istio.AskPassword(Name, host, hosts...),
+		bundle(owner, c.Bundle), destination(owner, host), istio.AskPassword(Name, host, Hosts(v, routes)...),
 	}, nil
 }
 

@@ -3,8 +3,7 @@ package basicauth
 import (
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
+	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
@@ -20,19 +19,15 @@ const PasswordSecret = "observability-ingress"
 
 const serverSecret = Name + "-tls"
 
-// Component is the server that checks passwords. Web UIs are exposed after it is healthy.
+// Component is the server that checks passwords. Web UIs are exposed after it is healthy. A step returns the objects, because the filter
+// depends on the routes in the cluster.
 var Component = row()
 
 func row() component.Component {
 	row := observability.Component(Name, "server for passwords of the gateway",
 		"generates the password of the web UIs, and creates ManagedResource `"+Name+"`, with the EnvoyFilter that makes the gateway ask the "+
-			"server; waits until the server is healthy", nil,
-		func(v values.Values, s component.Secrets) ([]client.Object, error) {
-			return Objects(v, Credentials{
-				Server: s.Generated[serverSecret].Name, Password: s.Generated[PasswordSecret].Name,
-				Bundle: s.Bundles[rotation.BasicAuthAuthority].Data[secretconfig.DataKeyCertificateBundle],
-			})
-		})
+			"server; waits until the server is healthy", nil, nil)
+	row.Own.Objects, row.Objects = true, nil
 	row.Ready, row.Within = judgement.Ready, 5*time.Minute
 	row.Needs = component.Needs{Bundles: []string{rotation.BasicAuthAuthority}}
 	row.Credentials = []component.Credential{
@@ -45,6 +40,10 @@ func row() component.Component {
 		{Name: serverSecret, Request: Certificate, Purpose: "serves requests of the gateway", Users: Name, Restored: component.GeneratedAgain},
 	}
 	row.Unless = Unless
+	// Without the filter, the gateway would serve the routes to users without a password.
+	row.Users = []component.Object{{
+		GroupVersionKind: resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource"), Name: component.Exposure,
+	}}
 	row.Destroy.After = []string{component.Exposure}
 	return row
 }

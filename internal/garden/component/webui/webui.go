@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +25,18 @@ import (
 const Name = component.Exposure
 
 const namePrefix = "virtual-garden-"
+
+// RouteKind is the kind of the routes.
+var RouteKind = schema.GroupVersionKind{Group: "networking.istio.io", Version: "v1beta1", Kind: "VirtualService"}
+
+// RouteNames returns the names of the routes of all web UIs, also of web UIs that are not exposed.
+func RouteNames() []string {
+	var names []string
+	for _, ui := range observability.UIs() {
+		names = append(names, namePrefix+ui.Host)
+	}
+	return names
+}
 
 // certificateValidity is how long the certificates of hosts are valid.
 const certificateValidity = 730 * 24 * time.Hour

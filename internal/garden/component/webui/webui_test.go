@@ -38,6 +38,16 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	})
 }
 
+func TestRoutesOfAllWebUIsHaveNames(t *testing.T) {
+	g := NewWithT(t)
+	v := goldentest.Values(t, func(v *values.Values) any { return &v.Ingress }, `{domains: [ingress.example.com]}`)
+	for _, object := range webui.Objects(v, nil, certificate("wildcard")) {
+		if object.GetObjectKind().GroupVersionKind() == webui.RouteKind {
+			g.Expect(webui.RouteNames()).To(ContainElement(object.GetName()))
+		}
+	}
+}
+
 // Without the server, the gateway would pass requests on without asking for a password.
 func TestNothingIsExposedWithoutPasswords(t *testing.T) {
 	g := NewWithT(t)

@@ -3,31 +3,42 @@ package virtual
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardener"
 	"github.com/espalier-dev/espalier/internal/garden/component/globalmonitoring"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/prometheus"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
 // deployPrometheus deploys the Prometheus of the garden, which reads the Prometheus of each Seed with the credentials of global monitoring
 // that Seeds have. While the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is, and takes a new
-// virtual cluster for one without Seeds.
+// virtual cluster for one without Seeds. While a rotation replaces credentials of Prometheus, the task fails instead: the rotation would
+// end with the former ones.
 func (a access) deployPrometheus(ctx context.Context) error {
-	seeds, err := a.monitoredSeeds(ctx)
+	found, err := a.findSeeds(ctx)
 	if err != nil {
+		if replacesCredentials(a.values.Phases) {
+			return err
+		}
 		log.FromContext(ctx).Info("Did not look for Seeds to monitor, because the virtual cluster does not answer", "reason", err.Error())
 		set, failure := a.managedResource(ctx, component.PrometheusGarden)
 		if failure != nil || set != nil {
 			return failure
 		}
+	}
+	seeds, err := a.monitored(found)
+	if err != nil {
+		return err
 	}
 	var credentials prometheus.Credentials
 	for _, each := range []struct {
@@ -55,28 +66,48 @@ func (a access) deployPrometheus(ctx context.Context) error {
 	})
 }
 
-// monitoredSeeds returns the servers of all Seeds, and the credentials for them.
-func (a access) monitoredSeeds(ctx context.Context) (prometheus.Seeds, error) {
+// replacesCredentials reports whether a rotation replaces credentials of the Prometheus of the garden.
+func replacesCredentials(phases rotation.Phases) bool {
+	changing := []operatorv1alpha1.RotationPhase{operatorv1alpha1.RotationPreparing, operatorv1alpha1.RotationCompleting}
+	return slices.Contains(changing, phases[rotation.Observability]) || slices.Contains(changing, phases[rotation.CertificateAuthorities])
+}
+
+// foundSeeds are the servers of all Seeds, and the Secrets with credentials of global monitoring if there are any servers.
+type foundSeeds struct {
+	hosts   []string
+	secrets []corev1.Secret
+}
+
+// findSeeds asks the virtual cluster for Seeds. The error is that of the connection or of a list.
+func (a access) findSeeds(ctx context.Context) (foundSeeds, error) {
 	clients, err := a.connection.Clients(ctx)
 	if err != nil {
-		return prometheus.Seeds{}, err
+		return foundSeeds{}, err
 	}
 	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(seedKind.GroupVersion().WithKind("SeedList"))
 	if err = clients.Client.List(limited, list); err != nil {
-		return prometheus.Seeds{}, &Error{fmt.Errorf("list Seeds: %w", err)}
+		return foundSeeds{}, &Error{fmt.Errorf("list Seeds: %w", err)}
 	}
-	seeds := prometheus.Seeds{Hosts: prometheus.SeedHosts(list.Items)}
-	if len(seeds.Hosts) == 0 {
-		return seeds, nil
+	hosts := prometheus.SeedHosts(list.Items)
+	if len(hosts) == 0 {
+		return foundSeeds{}, nil
 	}
 	all, err := a.listGlobalMonitoring(ctx)
 	if err != nil {
-		return prometheus.Seeds{}, err
+		return foundSeeds{}, err
 	}
-	used, err := globalmonitoring.OfUser(all)
+	return foundSeeds{hosts: hosts, secrets: all}, nil
+}
+
+// monitored returns the servers of Seeds and the credentials for them: those of a user, or else the generated ones.
+func (a access) monitored(found foundSeeds) (prometheus.Seeds, error) {
+	if len(found.hosts) == 0 {
+		return prometheus.Seeds{}, nil
+	}
+	used, err := globalmonitoring.OfUser(found.secrets)
 	if err != nil {
 		return prometheus.Seeds{}, err
 	}
@@ -85,6 +116,5 @@ func (a access) monitoredSeeds(ctx context.Context) (prometheus.Seeds, error) {
 			return prometheus.Seeds{}, err
 		}
 	}
-	seeds.Data = used.Data
-	return seeds, nil
+	return prometheus.Seeds{Hosts: found.hosts, Data: used.Data}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/basicauth"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardeneradmission"
 	"github.com/espalier-dev/espalier/internal/garden/component/gardenerapiserver"
@@ -142,5 +143,6 @@ func useSteps(v values.Values) error {
 	_, err6 := resourcemanager.Objects(v)
 	_, err7 := resourcemanager.VirtualObjects(v, resourcemanager.Credentials{})
 	_, err8 := prometheus.Objects(v, prometheus.Credentials{}, prometheus.Seeds{})
-	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8)
+	_, err9 := basicauth.Objects(v, basicauth.Credentials{}, nil)
+	return errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9)
 }

@@ -16,7 +16,8 @@ import (
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	objects := func(changes ...func(*values.Values)) []client.Object {
 		v := goldentest.Values(t, func(v *values.Values) any { return &v.Ingress }, `{domains: [ingress.example.com]}`, changes...)
-		all, err := basicauth.Objects(v, basicauth.Credentials{Server: "server-1", Password: "observability-ingress-1", Bundle: []byte("ca")}, nil)
+		credentials := basicauth.Credentials{Server: "server-1", Password: "observability-ingress-1", Bundle: []byte("ca")}
+		all, err := basicauth.Objects(v, credentials, nil)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		return all
 	}

@@ -99,7 +99,10 @@ func observabilityRunning(f facts) verdict {
 		case row.Condition != operatorv1alpha1.ObservabilityComponentsHealthy:
 			continue
 		case unwanted && exists && len(row.Users) > 0:
-			runs, skipped = true, append(skipped, row.Name)
+			runs = true
+			if f.skips(row.Name) {
+				skipped = append(skipped, row.Name)
+			}
 			stay = append(stay, fmt.Sprintf(" %s stays while one of these exists: %s.", row.Name, strings.Join(named(row.Users), ", ")))
 		case f.skips(row.Name):
 			skipped = append(skipped, row.Name)
@@ -121,11 +124,11 @@ func observabilityRunning(f facts) verdict {
 		v.message = "All other observability components are healthy."
 	}
 	if len(skipped) > 0 {
-		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "." + strings.Join(stay, "")
+		v.message += " The configuration of the operator skips: " + strings.Join(skipped, ", ") + "."
 	}
-	if observability.Hides(f.values) {
-		v.message += " Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl port-forward, for example kubectl " +
-			"-n " + f.namespace + " port-forward service/plutono 3000."
+	v.message += strings.Join(stay, "")
+	if hidden := observability.Hidden(f.values, f.namespace); hidden != "" {
+		v.message += " " + hidden
 	}
 	if len(follow) > 0 {
 		v.message += " Components that need a skipped one are not deployed either: " + strings.Join(follow, ", ") + "."

@@ -330,8 +330,20 @@ func TestChecks(t *testing.T) {
 				healthy: true, reason: "ObservabilityComponentsRunning",
 				message: "All other observability components are healthy. The configuration of the operator skips: " +
 					"virtual-garden-istio-basic-auth-server. Web UIs are not exposed, because the gateway cannot ask for a password: use kubectl " +
-					"port-forward, for example kubectl -n garden port-forward service/plutono 3000. Components that need a skipped one are not " +
-					"deployed either: observability-exposure.",
+					"port-forward, for example kubectl -n garden port-forward service/prometheus-garden 9090:80. Components that need a skipped " +
+					"one are not deployed either: observability-exposure.",
+			}},
+		},
+		"web UIs without exposure, and a server that stays": {
+			change: []func(*facts){skip("observability-exposure", "prometheus-garden", "prometheus-longterm", "alertmanager-garden"), remove(
+				"observability-exposure", "prometheus-garden", "prometheus-garden-target", "prometheus-longterm", "alertmanager-garden")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All other observability components are healthy. The configuration of the operator skips: alertmanager-garden, " +
+					"observability-exposure, prometheus-garden, prometheus-longterm. virtual-garden-istio-basic-auth-server stays while one of " +
+					"these exists: ManagedResource observability-exposure. Web UIs are not exposed, because the configuration of the operator " +
+					"skips observability-exposure: use kubectl port-forward, for example kubectl -n garden port-forward service/plutono 3000. " +
+					"Components that need a skipped one are not deployed either: blackbox-exporter.",
 			}},
 		},
 		"a component that the release deploys is missing": {

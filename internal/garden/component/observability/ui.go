@@ -1,6 +1,7 @@
 package observability
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/garden/component"
@@ -72,9 +73,28 @@ func Exposed(v values.Values) []UI {
 	return slices.DeleteFunc(UIs(), func(ui UI) bool { return !ui.isDeployed(v) })
 }
 
-// Hides reports whether the operator deploys web UIs, but does not expose them.
-func Hides(v values.Values) bool {
-	return len(Exposed(v)) == 0 && slices.ContainsFunc(UIs(), func(ui UI) bool { return ui.isDeployed(v) })
+// Hidden returns why the web UIs that the operator deploys are not exposed, and how to reach the first one, in one sentence. It returns ""
+// if they are exposed, or if there are none.
+func Hidden(v values.Values, namespace string) string {
+	all := UIs()
+	i := slices.IndexFunc(all, func(ui UI) bool { return ui.isDeployed(v) })
+	if i < 0 || len(Exposed(v)) > 0 {
+		return ""
+	}
+	reason := "the configuration of the operator skips " + component.Exposure
+	if v.Skips(component.BasicAuthServer) {
+		reason = "the gateway cannot ask for a password"
+	}
+	return fmt.Sprintf("Web UIs are not exposed, because %s: use kubectl port-forward, for example kubectl -n %s port-forward service/%s %s.",
+		reason, namespace, all[i].Service, all[i].forwarded())
+}
+
+// forwarded returns the argument of kubectl port-forward for the port: local programs may not listen on low ports.
+func (ui UI) forwarded() string {
+	if ui.Port == ui.PodPort {
+		return fmt.Sprint(ui.Port)
+	}
+	return fmt.Sprintf("%d:%d", ui.PodPort, ui.Port)
 }
 
 // Hosts returns the hosts of a web UI.

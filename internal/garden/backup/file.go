@@ -51,9 +51,28 @@ func (b *Backup) Write(w io.Writer, recipients []age.Recipient) error {
 		}
 		parts[i], manifest.Objects[i] = content, entryOf(each, content)
 	}
+	archive, err := newArchive(manifest, parts)
+	if err != nil {
+		return err
+	}
+	encrypted, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return fmt.Errorf("encrypt to recipients: %w", err)
+	}
+	if _, err := encrypted.Write(archive); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	if err := encrypted.Close(); err != nil {
+		return fmt.Errorf("write backup: %w", err)
+	}
+	return nil
+}
+
+// newArchive returns an archive of a manifest and the parts with its objects. It fails if Read would refuse the archive as too large.
+func newArchive(manifest Manifest, parts [][]byte) ([]byte, error) {
 	head, err := yaml.Marshal(manifest)
 	if err != nil {
-		return fmt.Errorf("encode manifest: %w", err)
+		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
 	var plain bytes.Buffer
 	archive := &archiveWriter{tar: tar.NewWriter(&plain)}
@@ -63,26 +82,16 @@ func (b *Backup) Write(w io.Writer, recipients []age.Recipient) error {
 	}
 	archive.add(checksumFile, checksum(head))
 	if archive.err != nil {
-		return archive.err
+		return nil, archive.err
 	}
 	if err := archive.tar.Close(); err != nil {
-		return fmt.Errorf("write archive: %w", err)
+		return nil, fmt.Errorf("write archive: %w", err)
 	}
 	if plain.Len() >= maxFile {
-		return fmt.Errorf("the archive has %d MiB or more, and restore could not read it: remove Secrets or ConfigMaps that the Garden does "+
-			"not need", maxFile>>20)
+		return nil, fmt.Errorf("the archive has %d MiB or more, and restore could not read it: remove Secrets or ConfigMaps that the Garden "+
+			"does not need", maxFile>>20)
 	}
-	encrypted, err := age.Encrypt(w, recipients...)
-	if err != nil {
-		return fmt.Errorf("encrypt to recipients: %w", err)
-	}
-	if _, err := plain.WriteTo(encrypted); err != nil {
-		return fmt.Errorf("write backup: %w", err)
-	}
-	if err := encrypted.Close(); err != nil {
-		return fmt.Errorf("write backup: %w", err)
-	}
-	return nil
+	return plain.Bytes(), nil
 }
 
 // archiveWriter writes parts of an archive until the first error.

@@ -46,7 +46,10 @@ func TestPasswordsOfWebUIsAreRotated(t *testing.T) {
 
 	s.reconciler.Operator.SkipComponents = components.Skippable()
 	s.mustReconcile()
-	for _, each := range []string{"plutono", server, routes} {
+	s.Expect(s.set(s.namespace(), server)).To(BeTrue(), "routes without a filter would be public")
+	for _, each := range []string{"plutono", routes} {
 		s.Eventually(func() bool { return s.set(s.namespace(), each) }).Should(BeFalse(), each)
 	}
+	s.mustReconcile()
+	s.Eventually(func() bool { return s.set(s.namespace(), server) }).Should(BeFalse())
 }

@@ -70,8 +70,8 @@ func Objects(v values.Values) ([]client.Object, error) {
 		scripts, daemonSet, config(),
 		part("ClusterInput", "tail-kubernetes", map[string]any{"tail": map[string]any{
 			"tag": containers, "path": "/var/log/containers/*.log",
-			"excludePath": fmt.Sprintf("*_%[1]s_fluent-bit-*.log,*_%[1]s_vali-*.log,*_%[1]s_vlsingle-*.log,*_%[1]s_opentelemetry-collector-*.log",
-				v.Namespace),
+			"excludePath": fmt.Sprintf("*_%[1]s_fluent-bit-*.log,*_%[1]s_vali-*.log,*_%[1]s_vlsingle-*.log,*_%[1]s_%[2]s-*.log",
+				v.Namespace, observability.CollectorContainer),
 			"parser": "containerd-parser", "refreshIntervalSeconds": int64(10), "memBufLimit": "60MB", "skipLongLines": true,
 			"db": statePath + "/flb_kube.db", "ignoredOlder": "30m", "storageType": "filesystem", "pauseOnChunksOverlimit": "on",
 		}}),

@@ -25,6 +25,8 @@ const (
 	// CollectorService is the Service of the collector, which gets logs at CollectorPort by OTLP over HTTP.
 	CollectorService = "opentelemetry-collector-collector"
 	CollectorPort    = 4318
+	// CollectorContainer is the name that the OpenTelemetry operator gives the container of the collector.
+	CollectorContainer = "otc-container"
 	// ValiService and ValiPort are of vali, and VictoriaLogsService and VictoriaLogsPort of VictoriaLogs.
 	ValiService         = "logging"
 	ValiPort            = 3100

@@ -18,7 +18,6 @@ import (
 
 const (
 	collector   = component.OpenTelemetryCollector
-	container   = "otc-container"
 	metricsPort = 8888
 	grpcPort    = 4317
 )
@@ -55,7 +54,7 @@ func CollectorObjects(v values.Values) ([]client.Object, error) {
 		account.ServiceAccount(collector),
 		o,
 		object.Autoscaler{
-			Name: collector, Labels: account.Labels, APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind, Container: container,
+			Name: collector, Labels: account.Labels, APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind, Container: observability.CollectorContainer,
 			MinAllowed: pods.Memory("64Mi"),
 		}.Object(v, v.Namespace),
 		observability.ScrapeConfig(v, observability.Garden, collector, map[string]any{

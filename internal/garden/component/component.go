@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -178,6 +179,11 @@ type Object struct {
 	Name string
 	// Cluster is true for an object without a namespace.
 	Cluster bool
+}
+
+// Gardenlet returns the Deployment of gardenlet, for Users: it makes the runtime cluster a Seed.
+func Gardenlet() Object {
+	return Object{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "gardenlet"}
 }
 
 // Credential is a Secret with a credential, by default one that the manager of secrets generates.

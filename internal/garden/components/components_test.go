@@ -59,6 +59,17 @@ func TestObservabilityComponentsMayBeSkipped(t *testing.T) {
 		To(Equal("The configuration of the operator skips pear, which apple needs."))
 }
 
+// gardenlet leaves the operators of its own objects to the operator of the Garden.
+func TestSeedKeepsTheOperatorsThatItNeeds(t *testing.T) {
+	var kept []string
+	for _, row := range components.All() {
+		if slices.Contains(row.Users, component.Gardenlet()) && len(row.Sets) > 0 {
+			kept = append(kept, row.Name)
+		}
+	}
+	NewWithT(t).Expect(kept).To(ConsistOf("prometheus-operator", "fluent-operator", "opentelemetry-operator", "victoria-operator"))
+}
+
 // A component names also the components that those need which it needs itself.
 func TestRequiredComponentsMayBeSkippedAndAreComplete(t *testing.T) {
 	g, rows := NewWithT(t), map[string]component.Component{}

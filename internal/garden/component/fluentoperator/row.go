@@ -22,6 +22,7 @@ func row() component.Component {
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
 	row.Destroy.After = []string{component.FluentBit, component.FluentCustomResources}
 	row.Users = []component.Object{
+		component.Gardenlet(),
 		{GroupVersionKind: fluentbit.Kind, Name: fluentbit.ObjectName(true)},
 		{GroupVersionKind: fluentbit.Kind, Name: fluentbit.ObjectName(false)},
 	}

@@ -26,7 +26,7 @@ func operatorRow() component.Component {
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return OperatorObjects(v) })
 	row.Unless = Unless
 	row.Destroy.After = []string{component.OpenTelemetryCollector, component.VirtualDestroyed}
-	row.Users = []component.Object{{GroupVersionKind: Kind, Name: collector}}
+	row.Users = []component.Object{component.Gardenlet(), {GroupVersionKind: Kind, Name: collector}}
 	return row
 }
 

@@ -1,7 +1,6 @@
 package prometheusoperator
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
@@ -18,7 +17,7 @@ func row() component.Component {
 		"creates ManagedResource `prometheus-operator`, also for the [Seed](runtime-as-seed.md) of the runtime cluster",
 		[]string{component.MonitoringDefinitions},
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
-	row.Users = []component.Object{{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "gardenlet"}}
+	row.Users = []component.Object{component.Gardenlet()}
 	// It ends the deletion of its instances.
 	for _, each := range []string{component.AlertmanagerGarden, component.PrometheusGarden, component.PrometheusLongterm} {
 		row.Destroy.After = append(row.Destroy.After, each)

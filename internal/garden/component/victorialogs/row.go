@@ -24,7 +24,7 @@ func operatorRow() component.Component {
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return OperatorObjects(v) })
 	row.Unless = Unless
 	row.Destroy.After = []string{Name}
-	row.Users = []component.Object{{GroupVersionKind: Kind, Name: Name}}
+	row.Users = []component.Object{component.Gardenlet(), {GroupVersionKind: Kind, Name: Name}}
 	return row
 }
 

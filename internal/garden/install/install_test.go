@@ -3,6 +3,8 @@ package install_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,6 +276,75 @@ func TestRowsAndStepsOfBothPlanesMatch(t *testing.T) {
 	plane := &virtual.ControlPlane{Clock: clock.RealClock{}}
 	_, err := install.Installer{}.Tasks(components.All(), nil, (&garden.Platform{}).Steps(), plane.Steps())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+// definition returns a definition of the cluster with versions, which is served.
+func definition(name string, labels map[string]any, versions ...any) *unstructured.Unstructured {
+	list := []any{}
+	for _, each := range versions {
+		list = append(list, map[string]any{"name": each, "served": true, "storage": true})
+	}
+	plural, group, _ := strings.Cut(name, ".")
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": name, "labels": labels},
+		"spec": map[string]any{
+			"group": group, "versions": list, "names": map[string]any{"plural": plural, "kind": "ConfigMap", "listKind": "ConfigMapList"},
+		},
+		"status": map[string]any{"conditions": []any{
+			map[string]any{"type": "NamesAccepted", "status": "True"}, map[string]any{"type": "Established", "status": "True"},
+		}},
+	}}
+}
+
+func definitionsOf(names ...string) component.Component {
+	return component.Component{Name: "fruit", Definitions: func() ([]*unstructured.Unstructured, error) {
+		var all []*unstructured.Unstructured
+		for _, name := range names {
+			d := definition(name, map[string]any{}, "v1")
+			delete(d.Object, "status")
+			all = append(all, d)
+		}
+		return all, nil
+	}}
+}
+
+// The autoscaler of a user needs both kinds.
+func TestUsedAutoscalersOfOthersKeepTheirCheckpoints(t *testing.T) {
+	const checkpoints, autoscalers = "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "verticalpodautoscalers.autoscaling.k8s.io"
+	label := map[string]any{created.Key: created.Value}
+	for sentence, tc := range map[string]struct {
+		row  component.Component
+		want []string
+	}{
+		"unwanted": {row: unwanted(definitionsOf(checkpoints, autoscalers))},
+		"wanted":   {row: definitionsOf(checkpoints, autoscalers), want: []string{checkpoints}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			used := definition(autoscalers, label, "v1")
+			g.Expect(unstructured.SetNestedField(used.Object, "", "spec", "group")).To(Succeed()) // its kind is ConfigMap
+			i, deleted := installer(t, definition(checkpoints, label, "v1"), used, configMap("theirs")[0])
+			i.Limits, i.DefinitionKept = i.Limits.Defaulted(), func(error) {}
+			g.Expect(i.Destroy(t.Context(), tc.row)).To(Succeed())
+			g.Expect(slices.Equal(*deleted, tc.want)).To(BeTrue(), "%v", *deleted)
+		})
+	}
+}
+
+// The configuration may have been changed after a reconciliation created the definitions.
+func TestDeletionDestroysUnwantedDefinitionsOfTheOperator(t *testing.T) {
+	g := NewWithT(t)
+	label := map[string]any{created.Key: created.Value}
+	i, deleted := installer(t, definition("apples.example.com", label, "v1"), definition("pears.example.com", map[string]any{}, "v1"))
+	i.Limits = i.Limits.Defaulted()
+	gone := unwanted(definitionsOf("apples.example.com", "pears.example.com"))
+	nodes := []components.Node{{Component: gone, Step: components.Destroy, Task: component.Task{Name: "task"}}}
+	tasks, err := i.Tasks([]component.Component{gone}, nodes)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(tasks).To(ConsistOf(HaveField("SkipReason", BeEmpty())))
+	g.Expect(tasks[0].Run(t.Context())).To(Succeed())
+	g.Expect(*deleted).To(Equal([]string{"apples.example.com"}))
 }
 
 func TestNewerDefinitionsOfUsersStay(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,6 +92,13 @@ func (c Cluster) markAsOurs(o client.Object) {
 func (c Cluster) IsOurs(o client.Object) bool {
 	value, marked := o.GetLabels()[c.CreatedBy.Key]
 	return marked && value == c.CreatedBy.Value
+}
+
+// IsForeign reports whether another client created an object, and neither this program nor its predecessor has written it.
+func (c Cluster) IsForeign(o client.Object) bool {
+	return !c.IsOurs(o) && !slices.ContainsFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == c.FieldManager || c.Predecessor != "" && entry.Manager == c.Predecessor
+	})
 }
 
 // refersTo reports whether an object refers to an immutable Secret or ConfigMap, so that the garbage collector keeps it.

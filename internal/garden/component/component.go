@@ -47,6 +47,9 @@ type Component struct {
 	// Requires are the names of all skippable rows that the component needs. If the configuration skips one of them, it skips the component,
 	// too.
 	Requires []string
+	// OnlyFor is the name of the only component of the operator that needs the Definitions. If the configuration skips it, the operator does
+	// not deploy the Definitions, unless one of Users exists.
+	OnlyFor string
 	// Users are objects that need the component. If the component is skipped, it stays while one of them exists.
 	Users []Object
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
@@ -89,10 +92,20 @@ func (c Component) Unwanted(v values.Values) string {
 			return "The configuration of the operator skips " + each + ", which " + c.Name + " needs."
 		}
 	}
-	if c.Unless == nil {
-		return ""
+	if c.Unless != nil {
+		if reason := c.Unless(v); reason != "" {
+			return reason
+		}
 	}
-	return c.Unless(v)
+	if c.OnlyForSkipped(v) {
+		return "The configuration of the operator skips " + c.OnlyFor + ", and no other component needs " + c.Name + "."
+	}
+	return ""
+}
+
+// OnlyForSkipped reports whether only Users can need the component, because the configuration skips the component that it is for.
+func (c Component) OnlyForSkipped(v values.Values) bool {
+	return c.OnlyFor != "" && slices.Contains(v.SkipComponents, c.OnlyFor) && (c.Unless == nil || c.Unless(v) == "")
 }
 
 // Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ: package install

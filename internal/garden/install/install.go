@@ -42,7 +42,7 @@ type Installer struct {
 	OmitsDefinition func(name string) bool
 	// DefinitionKept is called for a definition that is not destroyed because it is in use.
 	DefinitionKept func(cause error)
-	// DefinitionNewer is called for a definition that is not replaced because another client has installed a newer one.
+	// DefinitionNewer is called for a definition that is not replaced because another client has installed it, or a newer one.
 	DefinitionNewer func(cause error)
 	// Abandons is true if the user gives up the objects in the virtual cluster. The deletion of its ManagedResources then keeps them.
 	Abandons bool
@@ -85,16 +85,14 @@ func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 // If the component has other objects, remove waits until the ManagedResources are gone, and then destroys the others, which the objects of
 // the ManagedResources may need until then.
 func (i Installer) remove(ctx context.Context, row component.Component) error {
-	for _, each := range i.identities(row.Users) {
-		user, err := rollout.Find(ctx, i.Cluster.Client, each.GetNamespace(), each.GetName(), each)
-		if err != nil {
-			return err
-		}
-		if user != nil {
-			log.FromContext(ctx).Info("Unwanted component stays if it exists, because an object needs it", "component", row.Name,
-				"kind", each.GetKind(), "object", client.ObjectKeyFromObject(each), "reason", row.Unwanted(i.Values))
-			return nil
-		}
+	user, err := i.user(ctx, row)
+	if err != nil {
+		return err
+	}
+	if user != nil {
+		log.FromContext(ctx).Info("Unwanted component stays if it exists, because an object needs it", "component", row.Name,
+			"kind", user.GetKind(), "object", client.ObjectKeyFromObject(user), "reason", row.Unwanted(i.Values))
+		return nil
 	}
 	var requested []*unstructured.Unstructured
 	for _, set := range row.Sets {
@@ -115,6 +113,30 @@ func (i Installer) remove(ctx context.Context, row component.Component) error {
 		return err
 	}
 	return i.Cluster.Destroy(ctx, i.Limits.Objects, others...)
+}
+
+// user returns an existing object of Users, or nil.
+func (i Installer) user(ctx context.Context, row component.Component) (*unstructured.Unstructured, error) {
+	for _, each := range i.identities(row.Users) {
+		user, err := rollout.Find(ctx, i.Cluster.Client, each.GetNamespace(), each.GetName(), each)
+		if err != nil || user != nil {
+			return user, err
+		}
+	}
+	return nil, nil
+}
+
+// deployForUsers deploys unwanted definitions if an object needs them.
+func (i Installer) deployForUsers(ctx context.Context, row component.Component) error {
+	user, err := i.user(ctx, row)
+	if err != nil {
+		return err
+	}
+	if user == nil {
+		log.FromContext(ctx).V(1).Info("Skipped definitions", "component", row.Name, "reason", row.Unwanted(i.Values))
+		return nil
+	}
+	return i.DeployDefinitions(ctx, row)
 }
 
 // objects returns the objects of a component, after it has generated their Secrets.
@@ -285,7 +307,8 @@ func (i Installer) DeployDefinitions(ctx context.Context, row component.Componen
 	return i.Cluster.UntilHealthy(ctx, i.Limits.Definitions, wanted...)
 }
 
-// withoutNewer omits the definitions that the cluster has in a newer form, because objects of a user may depend on the newer form.
+// withoutNewer omits the definitions that the cluster has in a newer form, or from another client, because objects of a user may depend on
+// that form.
 func (i Installer) withoutNewer(ctx context.Context, definitions []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var outdated []*unstructured.Unstructured
 	for _, each := range definitions {
@@ -297,23 +320,26 @@ func (i Installer) withoutNewer(ctx context.Context, definitions []*unstructured
 			outdated = append(outdated, each)
 			continue
 		}
-		log.FromContext(ctx).Info("Left newer definition", "name", each.GetName(), "reason", newer)
+		log.FromContext(ctx).Info("Left definition as it is", "name", each.GetName(), "reason", newer)
 		i.DefinitionNewer(fmt.Errorf("%s: %s", each.GetName(), newer))
 	}
 	return outdated, nil
 }
 
-// newer returns why the cluster has a newer form of a definition, or "".
+// newer returns why the cluster has a newer form of a definition, or one of another client that cannot be compared with ours, or "".
 func (i Installer) newer(ctx context.Context, definition *unstructured.Unstructured) (string, error) {
-	if !crds.HasRelease(definition) {
-		return "", nil
-	}
 	identity := rollout.Identity(definition.GroupVersionKind(), "", definition.GetName())
 	live, err := rollout.Find(ctx, i.Cluster.Client, "", identity.GetName(), identity)
 	if err != nil || live == nil {
 		return "", err
 	}
-	return crds.Newer(live, definition), nil
+	if reason := crds.Newer(live, definition); reason != "" {
+		return reason, nil
+	}
+	if !crds.HasRelease(definition) && !crds.IsOfGardener(definition) && i.Cluster.IsForeign(live) {
+		return "another client has created it", nil
+	}
+	return "", nil
 }
 
 // DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:

@@ -309,6 +309,57 @@ func definitionsOf(names ...string) component.Component {
 	}}
 }
 
+// Our copies have fewer versions and conversions than the definitions of a user's own operator.
+func TestDefinitionsOfOthersStay(t *testing.T) {
+	label := map[string]any{created.Key: created.Value}
+	for sentence, tc := range map[string]struct {
+		live *unstructured.Unstructured
+		want string
+	}{
+		"of another client": {live: definition("apples.example.com", nil), want: "apples.example.com: another client has created it"},
+		"ours with another version": {
+			live: definition("apples.example.com", label, "v1", "v2"), want: "apples.example.com: it has version v2",
+		},
+		"ours":                  {live: definition("apples.example.com", label)},
+		"of a Gardener program": {live: definition("apples.gardener.cloud", nil)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			i, _ := installer(t, tc.live)
+			var kept []string
+			i.Limits, i.DefinitionNewer = i.Limits.Defaulted(), func(cause error) { kept = append(kept, cause.Error()) }
+			before := definition(tc.live.GetName(), nil)
+			g.Expect(i.Cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), before)).To(Succeed())
+			g.Expect(i.Deploy(t.Context(), definitionsOf(tc.live.GetName()))).To(Succeed())
+			after := definition(tc.live.GetName(), nil)
+			g.Expect(i.Cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(after), after)).To(Succeed())
+			g.Expect(after.GetResourceVersion() == before.GetResourceVersion()).To(Equal(tc.want != ""))
+			g.Expect(strings.Join(kept, "")).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestDefinitionsForASkippedComponentAreDeployedOnlyForUsers(t *testing.T) {
+	g := NewWithT(t)
+	pears := definitionsOf("pears.example.com")
+	pears.OnlyFor = "basket"
+	pears.Users = []component.Object{{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Name: "user"}}
+	served := definition("pears.example.com", map[string]any{created.Key: created.Value})
+	i, _ := installer(t, served)
+	i.Limits, i.Values.SkipComponents = i.Limits.Defaulted(), []string{"basket"}
+	versions := func() []any {
+		found := definition("pears.example.com", nil)
+		g.Expect(i.Cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(found), found)).To(Succeed())
+		list, _, _ := unstructured.NestedSlice(found.Object, "spec", "versions")
+		return list
+	}
+	g.Expect(deploy(t, i, pears, install.Steps{})).To(Succeed())
+	g.Expect(versions()).To(BeEmpty())
+	g.Expect(i.Cluster.Client.Create(t.Context(), ours(&corev1.ConfigMap{}, "user"))).To(Succeed())
+	g.Expect(deploy(t, i, pears, install.Steps{})).To(Succeed())
+	g.Expect(versions()).To(HaveLen(1))
+}
+
 // The autoscaler of a user needs both kinds.
 func TestUsedAutoscalersOfOthersKeepTheirCheckpoints(t *testing.T) {
 	const checkpoints, autoscalers = "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "verticalpodautoscalers.autoscaling.k8s.io"

@@ -48,7 +48,10 @@ func (i Installer) Tasks(rows []component.Component, nodes []components.Node, pl
 		switch node.Step {
 		case components.Deploy:
 			task.Run, task.SkipReason = i.deployWork(row, steps), cmp.Or(steps.SkipsDeploy, unwanted)
-			if removes {
+			switch {
+			case row.OnlyForSkipped(i.Values):
+				task.Run, task.SkipReason = func(ctx context.Context) error { return i.deployForUsers(ctx, row) }, steps.SkipsDeploy
+			case removes:
 				task.Run, task.SkipReason = func(ctx context.Context) error { return i.remove(ctx, row) }, ""
 			}
 		case components.Await:

@@ -133,6 +133,9 @@ func newBareScene(t *testing.T) *scene {
 	s := newSceneIn(t, prepared.bare)
 	s.reconciler.OmitsDefinition = nil
 	s.reconciler.Operator.OpenTelemetryCollector, s.reconciler.Operator.VictoriaLogs, s.reconciler.Operator.Perses = true, true, true
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(name string) bool {
+		return slices.Contains([]string{"opentelemetry-operator", "victoria-operator", "perses-operator"}, name)
+	})
 	return s
 }
 

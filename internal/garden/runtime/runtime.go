@@ -23,8 +23,8 @@ import (
 const (
 	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
 	reasonDefinitionKept = "DefinitionKept"
-	// reasonDefinitionNewer is a Warning Event about a Garden: a definition of `monitoring.coreos.com` stays as it is, because another client
-	// has installed a newer one than the operator has.
+	// reasonDefinitionNewer is a Warning Event about a Garden: a definition stays as it is, because another client has installed it, or a
+	// newer one than the operator has.
 	reasonDefinitionNewer = "DefinitionNewer"
 	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
 	// backups need.

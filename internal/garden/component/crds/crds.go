@@ -108,7 +108,12 @@ func HasRelease(definition *unstructured.Unstructured) bool {
 	return definition.GetAnnotations()[releaseAnnotation] != ""
 }
 
-// Newer returns why a definition of the cluster is newer than ours, which HasRelease, or "": it is of a later release, or it has versions
+// IsOfGardener reports whether a definition is of a group that only programs of Gardener define.
+func IsOfGardener(definition *unstructured.Unstructured) bool {
+	return strings.HasSuffix(definition.GetName(), ".gardener.cloud")
+}
+
+// Newer returns why a definition of the cluster is newer than ours, or "": it is of a later release, or it has versions
 // of its kind that ours does not have. Objects may depend on them, so it must not be replaced.
 func Newer(live, ours *unstructured.Unstructured) string {
 	theirs := live.GetAnnotations()[releaseAnnotation]

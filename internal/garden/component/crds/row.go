@@ -72,6 +72,7 @@ var MonitoringComponent = component.Component{
 // OpenTelemetryComponent is the definitions for the OpenTelemetry operator. The vertical pod autoscaler starts after them, too.
 var OpenTelemetryComponent = component.Component{
 	Name: component.OpenTelemetryDefinitions, Plane: component.Runtime, Definitions: OpenTelemetry,
+	OnlyFor: component.OpenTelemetryOperator, Users: []component.Object{component.Gardenlet()},
 	Unless: func(v values.Values) string {
 		return unless(v.OpenTelemetryCollector, "The configuration of the operator has feature gate OpenTelemetryCollector set to false.")
 	},
@@ -85,6 +86,7 @@ var OpenTelemetryComponent = component.Component{
 // VictoriaComponent is the definition for the operator of VictoriaMetrics.
 var VictoriaComponent = component.Component{
 	Name: component.VictoriaDefinitions, Plane: component.Runtime, Definitions: Victoria,
+	OnlyFor: component.VictoriaOperator, Users: []component.Object{component.Gardenlet()},
 	Unless: func(v values.Values) string {
 		return unless(v.VictoriaLogs, "The configuration of the operator does not have feature gate VictoriaLogsBackend.")
 	},
@@ -98,6 +100,7 @@ var VictoriaComponent = component.Component{
 // PersesComponent is the definitions for perses-operator.
 var PersesComponent = component.Component{
 	Name: component.PersesDefinitions, Plane: component.Runtime, Definitions: Perses,
+	OnlyFor: component.PersesOperator, Users: []component.Object{component.Gardenlet()},
 	Unless: func(v values.Values) string {
 		return unless(v.Perses, "The configuration of the operator does not have espalier.garden.perses.")
 	},

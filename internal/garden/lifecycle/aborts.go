@@ -45,9 +45,9 @@ func (r *Reconciler) abortProblems(
 	return problems, nil
 }
 
-// awaitsEndOfAbort reports whether an abort is prepared, but did not complete.
+// awaitsEndOfAbort reports whether an abort is prepared, but did not complete, and needs no operation of the user.
 func awaitsEndOfAbort(garden *operatorv1alpha1.Garden) bool {
-	return rotation.AwaitsEnd(rotationOf(garden), rotation.CertificateAuthorities)
+	return skippedProof(garden) == "" && rotation.AwaitsEnd(rotationOf(garden), rotation.CertificateAuthorities)
 }
 
 // asksForAbort reports whether the annotation of a Garden names rotations to abort.

@@ -82,7 +82,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 		return err
 	}
 	facts := rotation.Facts{Operations: operations.Union(scheduled), Now: now, SingleStepEncryption: rotatesEncryptionInOneStep(s.garden)}
-	facts.ClockProblem = s.clocks.problem()
+	facts.ClockProblem, facts.SkippedProof = s.clocks.problem(), skippedProof(s.garden)
 	facts.Aborts, facts.UnknownAborts = rotation.ParseAborts(abort)
 	facts.WantedProvider, facts.CurrentProvider = providers(s.garden)
 	err = r.checkRotations(ctx, s, &facts)

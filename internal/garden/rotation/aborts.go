@@ -58,7 +58,7 @@ func AbortProblem(current *operatorv1alpha1.CredentialsRotation, credential Cred
 		return "none is going on"
 	case rotation.Phase == operatorv1alpha1.RotationCompleting:
 		return "it is in phase Completing, so that the former credential is not trusted everywhere any more; complete it, and rotate again"
-	case rotation.AbortedInitiationTime == nil && r.completesItself(current, singleStepEncryption):
+	case rotation.AbortedInitiationTime == nil && r.completesItself(current, singleStepEncryption, ""):
 		return "it completes by itself; wait until it has completed, and rotate again"
 	}
 	return ""
@@ -95,7 +95,8 @@ func Aborting(g *operatorv1alpha1.Garden) sets.Set[Credential] {
 	return aborting
 }
 
-// AwaitsEnd reports whether the abort of a rotation of the credential is prepared, so that it completes with the next reconciliation.
+// AwaitsEnd reports whether the abort of a rotation of the credential is prepared, so that it completes with the next reconciliation,
+// unless Facts say why it must not.
 func AwaitsEnd(current *operatorv1alpha1.CredentialsRotation, credential Credential) bool {
 	rotation := rowOf(credential).in(current)
 	return isAborting(rotation) && rotation.Phase == operatorv1alpha1.RotationPrepared
@@ -155,10 +156,21 @@ func unknownAbort(name string) string {
 	return fmt.Sprintf("No rotation of %q is aborted, because that is not one of %s.", name, strings.Join(AbortNames(), ", "))
 }
 
+// needsProof reports whether an abort does not complete by itself while the user skips a check, "" if the user skips none. An abort of the
+// encryption key needs no proof: all objects have been written again.
+func (r *row) needsProof(skipped string) bool {
+	return skipped != "" && r.credential != ETCDEncryptionKey
+}
+
 // endAbort lets a rotation that leads back complete when it is prepared, or returns why it does not.
 func (r *row) endAbort(rotation *operatorv1alpha1.Rotation, f Facts) (refusal string) {
 	if !isAborting(rotation) || rotation.Phase != operatorv1alpha1.RotationPrepared {
 		return ""
+	}
+	if r.needsProof(f.SkippedProof) {
+		return fmt.Sprintf("The abort of the rotation of %s does not complete by itself, because the annotation %s of the Garden skips the "+
+			"check %s: when no client uses the aborted credential any more, request the operation %s.",
+			r.noun, operatorv1alpha1.AnnotationSkippedChecks, f.SkippedProof, r.complete)
 	}
 	if r.credential == CertificateAuthorities && f.ClientProblem != "" {
 		return fmt.Sprintf("The abort of the rotation of %s does not complete: %s.", r.noun, f.ClientProblem)

@@ -73,6 +73,18 @@ func TestAbortsOfRotations(t *testing.T) {
 			want:    &state{CertificateAuthorities: aborted("Prepared")},
 			refused: []string{"The abort of the rotation of the certificate authorities does not complete: Pod web is behind."},
 		},
+		"an abort that is prepared while the user skips the proof": {
+			current: &state{CertificateAuthorities: aborted("Prepared"), ETCDEncryptionKey: twoSteps(aborted("Prepared"))},
+			facts:   rotation.Facts{SkippedProof: "rotation-proof/web", ClientProblem: "Pod web is behind"},
+			want:    &state{CertificateAuthorities: aborted("Prepared"), ETCDEncryptionKey: twoSteps(ending)},
+			refused: []string{"The abort of the rotation of the certificate authorities does not complete by itself, because the annotation " +
+				"espalier.dev/skipped-checks of the Garden skips the check rotation-proof/web: when no client uses the aborted credential any " +
+				"more, request the operation rotate-ca-complete."},
+		},
+		"an abort that the user completes while the user skips the proof": {
+			current: &state{WorkloadIdentityKey: aborted("Prepared")}, operations: "rotate-workload-identity-key-complete",
+			facts: rotation.Facts{SkippedProof: "seeds"}, want: &state{WorkloadIdentityKey: ending},
+		},
 		"an encryption key in two steps": {
 			current: &state{ETCDEncryptionKey: twoSteps(prepared())}, annotation: "encryption-key",
 			want: &state{ETCDEncryptionKey: twoSteps(aborted("Preparing"))},
@@ -142,6 +154,12 @@ func TestAbortThatIsPreparedGoesOnAtOnceAndOnlyOnce(t *testing.T) {
 	g.Expect(again).To(BeTrue())
 	g.Expect(rotation.AwaitsEnd(next, rotation.CertificateAuthorities)).To(BeTrue())
 	g.Expect(rotation.Schedule{OverdueAfter: time.Hour}.Actions(next, nil, false, "")).To(BeEmpty(), "no user completes it")
+	actions := rotation.Schedule{}.Actions(next, nil, false, "seeds/one")
+	g.Expect(actions).To(HaveLen(1), "without a proof, a user must")
+	g.Expect(actions[0].Automatic).To(BeFalse())
+	g.Expect(actions[0].IsOverdue(later.Time)).To(BeTrue())
+	g.Expect(actions[0].String()).To(HaveSuffix("and a user must complete it, because the annotation espalier.dev/skipped-checks of the " +
+		"Garden skips the check seeds/one: request operation rotate-ca-complete"))
 	next, again = rotation.End(next, later)
 	g.Expect(again).To(BeFalse(), "if it did not complete, the reason is not gone at once")
 	next.CertificateAuthorities.Phase = "Completing"

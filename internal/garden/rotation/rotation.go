@@ -35,6 +35,9 @@ type Facts struct {
 	StartProblem, SeedProblem string
 	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
 	ClientProblem string
+	// SkippedProof is the name of a check that the user skips and that would show that the former credentials are not used any more. Empty:
+	// there is none. With one, no abort completes by itself.
+	SkippedProof string
 	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot
 	// write objects again.
 	NoAccess bool
@@ -60,7 +63,8 @@ type Facts struct {
 // take part if Facts have a SeedProblem. An operation that would complete the rotation of the certificate authorities has no effect if
 // Facts have a ClientProblem.
 //
-// A rotation that the user aborts is replaced by another one before the operations have an effect. An abort that is prepared completes.
+// A rotation that the user aborts is replaced by another one before the operations have an effect. An abort that is prepared completes,
+// unless Facts have a SkippedProof.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
@@ -265,7 +269,7 @@ func (r *row) encryptionStep(f Facts) (step Step, completesItself bool) {
 }
 
 // End returns the state after a successful reconciliation. It is nil if there never was a rotation. Again is true if the next
-// reconciliation must follow at once, because it completes a rotation.
+// reconciliation must follow at once, because it completes a rotation, or says why an abort does not complete.
 func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *operatorv1alpha1.CredentialsRotation, again bool) {
 	if current == nil {
 		return nil, false

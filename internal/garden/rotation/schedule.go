@@ -62,7 +62,8 @@ func (s Schedule) HasAutomatic() bool {
 // Actions returns the next operation for each credential that has one, in the order of their times. Issued are the times at which the
 // present credentials were issued; a credential that does not exist yet is absent. A rotation that the operator is working on, or that
 // completes by itself, needs no operation. Skipped is the name of a check that the user skips and that would show that the former
-// credentials are not used any more, or "": the operator completes no rotation without it, because it deletes the former credentials then.
+// credentials are not used any more, or "": the operator completes no rotation, also no abort, without it, because it deletes the former
+// credentials then.
 func (s Schedule) Actions(
 	current *operatorv1alpha1.CredentialsRotation, issued map[Credential]time.Time, singleStepEncryption bool, skipped string,
 ) []Action {
@@ -72,12 +73,15 @@ func (s Schedule) Actions(
 		state, plan, since := ptr.Deref(r.in(current), operatorv1alpha1.Rotation{}), s.Plans[r.credential], issued[r.credential]
 		began := cmp.Or(state.LastInitiationFinishedTime, state.LastInitiationTime, &metav1.Time{}).Time
 		switch {
-		case state.Phase == operatorv1alpha1.RotationPrepared && !r.completesItself(current, singleStepEncryption):
+		case state.Phase == operatorv1alpha1.RotationPrepared && !r.completesItself(current, singleStepEncryption, skipped):
 			action := s.patient(Action{
 				Operation: r.complete, Due: began.Add(plan.CompleteAfter), Automatic: plan.CompleteAfter > 0,
 				Cause: fmt.Sprintf("the rotation of %s is prepared since %s", r.noun, began.UTC().Format(time.RFC3339)),
 			})
-			if action.Automatic && skipped != "" {
+			if isAborting(&state) {
+				action.Due = began // it would have completed by itself
+			}
+			if skipped != "" && (action.Automatic || isAborting(&state)) {
 				action.Automatic, action.overdue = false, action.Due
 				action.Cause += fmt.Sprintf(", and a user must complete it, because the annotation %s of the Garden skips the check %s",
 					operatorv1alpha1.AnnotationSkippedChecks, skipped)
@@ -112,9 +116,9 @@ func (s Schedule) patient(a Action) Action {
 // IsOverdue reports whether users must know at a time that the operation was not requested.
 func (a Action) IsOverdue(now time.Time) bool { return !a.overdue.IsZero() && !now.Before(a.overdue) }
 
-// completesItself reports whether a rotation that is prepared completes without an operation.
-func (r *row) completesItself(current *operatorv1alpha1.CredentialsRotation, singleStepEncryption bool) bool {
-	return isAborting(r.in(current)) || r.credential == ETCDEncryptionKey &&
+// completesItself reports whether a rotation that is prepared completes without an operation. Skipped is as in Actions.
+func (r *row) completesItself(current *operatorv1alpha1.CredentialsRotation, singleStepEncryption bool, skipped string) bool {
+	return isAborting(r.in(current)) && !r.needsProof(skipped) || r.credential == ETCDEncryptionKey &&
 		(singleStepEncryption || ptr.Deref(current.ETCDEncryptionKey.AutoCompleteAfterPrepared, false))
 }
 

@@ -33,6 +33,8 @@ func TestAbortsOfRotations(t *testing.T) {
 	twoSteps := func(rotation *two) *key { return &key{Rotation: *rotation, AutoCompleteAfterPrepared: ptr.To(false)} }
 	itself := &key{Rotation: *prepared(), AutoCompleteAfterPrepared: ptr.To(true)}
 	next := metav1.NewTime(now.Add(time.Second))
+	const noCA = `No rotation of "ca" is aborted, because that is not one of certificate-authorities, encryption-key, service-account-key, ` +
+		`workload-identity-key.`
 	ending := aborted("Completing")
 	ending.LastCompletionTriggeredTime = &now
 	for sentence, tc := range map[string]struct {
@@ -113,8 +115,7 @@ func TestAbortsOfRotations(t *testing.T) {
 			current: &state{CertificateAuthorities: aborted("Completed")}, annotation: "certificate-authorities,observability,ca",
 			want: &state{CertificateAuthorities: aborted("Completed")},
 			refused: []string{
-				`No rotation of "ca" is aborted, because that is not one of certificate-authorities, encryption-key, service-account-key, ` +
-					`workload-identity-key.`,
+				noCA,
 				"The rotation of the credentials for observability is not aborted: it has only one step.",
 				"The rotation of the certificate authorities is not aborted: none is going on.",
 			},
@@ -125,10 +126,20 @@ func TestAbortsOfRotations(t *testing.T) {
 			want:    &state{ServiceAccountKey: prepared()},
 			refused: []string{"The rotation of the key for tokens of ServiceAccounts is not aborted: there is no former key."},
 		},
+		"a start together with an abort": {
+			current:    &state{ServiceAccountKey: prepared(), ETCDEncryptionKey: &key{Rotation: *aborted("Completed")}},
+			annotation: "service-account-key,encryption-key", operations: "rotate-serviceaccount-key-start;rotate-etcd-encryption-key",
+			want: &state{ServiceAccountKey: aborted("Preparing"), ETCDEncryptionKey: &key{Rotation: *aborted("Completed")}},
+			refused: []string{
+				"The rotation of the key for tokens of ServiceAccounts does not start, because the annotation espalier.dev/abort-rotation aborts it.",
+				"The rotation of the encryption key of etcd is not aborted: none is going on.",
+				"The rotation of the encryption key of etcd does not start, because the annotation espalier.dev/abort-rotation aborts it.",
+			},
+		},
 		"clocks that differ": {
-			current: &state{ServiceAccountKey: prepared(), ETCDEncryptionKey: itself}, annotation: "service-account-key",
+			current: &state{ServiceAccountKey: prepared(), ETCDEncryptionKey: itself}, annotation: "service-account-key,ca",
 			facts: rotation.Facts{ClockProblem: "The clock is ahead."}, want: &state{ServiceAccountKey: prepared(), ETCDEncryptionKey: itself},
-			refused: []string{"The rotation of the key for tokens of ServiceAccounts is not aborted: The clock is ahead."},
+			refused: []string{"The rotation of the key for tokens of ServiceAccounts is not aborted: The clock is ahead.", noCA},
 		},
 		"the next rotation forgets the abort": {
 			current: &state{CertificateAuthorities: aborted("Completed")}, operations: "rotate-ca-start",

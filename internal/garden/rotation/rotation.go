@@ -63,8 +63,8 @@ type Facts struct {
 // take part if Facts have a SeedProblem. An operation that would complete the rotation of the certificate authorities has no effect if
 // Facts have a ClientProblem.
 //
-// A rotation that the user aborts is replaced by another one before the operations have an effect. An abort that is prepared completes,
-// unless Facts have a SkippedProof.
+// A rotation that the user aborts is replaced by another one before the operations have an effect, and operations do not start it. An
+// abort that is prepared completes, unless Facts have a SkippedProof.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
@@ -76,6 +76,9 @@ func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operat
 		}
 		for _, each := range sets.List(f.Aborts) {
 			refused = append(refused, rowOf(each).notAborted(strings.TrimSuffix(f.ClockProblem, ".")))
+		}
+		for _, each := range f.UnknownAborts {
+			refused = append(refused, unknownAbort(each))
 		}
 		return current.DeepCopy(), refused
 	}
@@ -164,6 +167,11 @@ func (r *row) begin(
 	var reasons []string
 	if f.Aborts.Has(r.credential) {
 		reasons = append(reasons, r.abortRotation(rotation, current, f))
+		if step == Start {
+			step = ""
+			reasons = append(reasons, fmt.Sprintf("The rotation of %s does not start, because the annotation %s aborts it.",
+				r.noun, operatorv1alpha1.AnnotationAbortRotation))
+		}
 	}
 	reasons = append(reasons, r.advance(rotation, step, f.Now), r.endAbort(rotation, f))
 	return slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" })
@@ -207,7 +215,7 @@ func beginEncryption(next, current *operatorv1alpha1.CredentialsRotation, f Fact
 	step, completesItself := r.encryptionStep(f)
 	before := rotation.Phase
 	refused = r.begin(&rotation.Rotation, step, current, f)
-	if step == Start && starts(before) {
+	if step == Start && starts(before) && !starts(rotation.Phase) {
 		rotation.AutoCompleteAfterPrepared = &completesItself
 	}
 	switch rotation.Phase {

@@ -262,6 +262,14 @@ func TestMilestones(t *testing.T) {
 				"Destroying long-term Prometheus",
 			},
 		},
+		"the proof begins after the renewal of tokens in Seeds": {
+			nodes: components.Reconciliation(), row: components.RotationProof, step: components.Deploy,
+			want: []string{
+				"Initializing connection to virtual garden cluster", "Deploying virtual system resources",
+				"Waiting until Gardener API server rolled out", "Deploying Gardener Admission Controller",
+				"Check if all seeds finished the renewal of their garden access secrets",
+			},
+		},
 		"Prometheus reads the Seeds of the virtual cluster": {
 			nodes: components.Reconciliation(), row: component.PrometheusGarden, step: components.Deploy,
 			want: append(slices.Clone(find(components.Reconciliation(), "kube-state-metrics-runtime", components.Deploy).DependsOn),

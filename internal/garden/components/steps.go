@@ -112,6 +112,7 @@ var (
 			Name: "Proving that all servers use the rotated credentials",
 			After: []string{
 				Connection, component.VirtualSystem, component.GardenerAPIServer, gardeneradmission.Component.Name,
+				SeedTokens, // the wait until programs use renewed tokens begins with the proof
 			},
 			Does: "asks [each Pod](#proof-of-a-phase); only while certificate authorities or the key for tokens of ServiceAccounts are rotated",
 		},

@@ -153,7 +153,7 @@ func (p *Prover) Prove(ctx context.Context) error {
 		}
 	})
 	defer func() { stop(); repeating.Wait() }()
-	// All tokens have been renewed before the proof begins.
+	// All tokens, also the tokens of Seeds, have been renewed before the proof begins.
 	unread, cancel := context.WithTimeout(ctx, p.TokenUse)
 	defer cancel()
 	var demands []Demand

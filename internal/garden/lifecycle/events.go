@@ -30,3 +30,6 @@ const (
 	// Remedy: start a rotation with the operation `rotate-ca-start`.
 	reasonAuthoritiesExpire = "CertificateAuthoritiesExpire"
 )
+
+// ReasonOperationRefused is the reason of Events by which a plan knows that an operation or an abort is refused.
+const ReasonOperationRefused = reasonOperationRefused

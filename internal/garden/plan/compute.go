@@ -60,6 +60,7 @@ type simulation struct {
 	rows    map[string]component.Component // by task
 	serial  sync.Mutex                     // held while a task runs
 	remarks []string
+	refused []string // operations and aborts that are refused
 }
 
 // Compute foresees the reconciliation of a Garden. Reconciler is the reconciler of the operator, whose Client reads the runtime cluster.
@@ -78,6 +79,7 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 	reconciler.Timing.ReportDelay = time.Hour // nothing reads reports of the progress
 	p := &Plan{Garden: next.Name, New: live == nil, Objects: []Object{}, Restarts: []Restart{}, Tasks: []Task{}}
 	end, err := s.reconcile(ctx, &reconciler, stored.Name)
+	p.Refused = append(p.Refused, s.refused...)
 	if err != nil {
 		p.Refused = append(p.Refused, sentences(err)...)
 	}
@@ -176,10 +178,16 @@ func (s *simulation) remark(text string) {
 	}
 }
 
-// Eventf implements events.EventRecorder. Warnings become remarks; failures of tasks are in the result already.
+// Eventf implements events.EventRecorder. Warnings become remarks, or refusals if an operation has no effect;
+// failures of tasks are in the result already.
 func (s *simulation) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	if kind == corev1.EventTypeWarning && !strings.HasSuffix(reason, "Failed") {
-		s.remark(reason + ": " + fmt.Sprintf(note, args...))
+	text := fmt.Sprintf(note, args...)
+	switch {
+	case kind != corev1.EventTypeWarning || strings.HasSuffix(reason, "Failed"):
+	case reason != lifecycle.ReasonOperationRefused:
+		s.remark(reason + ": " + text)
+	case !slices.Contains(s.refused, text):
+		s.refused = append(s.refused, text)
 	}
 }
 

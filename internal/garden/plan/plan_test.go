@@ -137,6 +137,20 @@ func TestDecodeSetsDefaultsAndRefusesUnknownFields(t *testing.T) {
 	g.Expect(err).To(MatchError("the file has kind Secret of v1; it must have one Garden of operator.gardener.cloud/v1alpha1"))
 }
 
+// A plan with a refused operation must not look like one without effects.
+func TestRefusedOperationsAreNoRemarks(t *testing.T) {
+	g := NewWithT(t)
+	s := &simulation{}
+	for range 2 { // each pass may report it
+		s.Eventf(nil, nil, "Warning", "OperationRefused", "Reconcile", "%s", "The operation rotate-ca-start is refused: etcds are not ready.")
+		s.Eventf(nil, nil, "Warning", "AuthorityNotYetValid", "Reconcile", "rotate %s", "ca")
+	}
+	s.Eventf(nil, nil, "Warning", "TaskFailed", "Reconcile", "it is in the result")
+	s.Eventf(nil, nil, "Normal", "RotationScheduled", "Reconcile", "soon")
+	g.Expect(s.refused).To(Equal([]string{"The operation rotate-ca-start is refused: etcds are not ready."}))
+	g.Expect(s.remarks).To(Equal([]string{"AuthorityNotYetValid: rotate ca"}))
+}
+
 func TestLosses(t *testing.T) {
 	before, after := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	before.Spec.VirtualCluster.DNS.Domains = []operatorv1alpha1.Domain{{Name: "example.com"}, {Name: "example.org"}}

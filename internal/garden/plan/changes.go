@@ -124,8 +124,8 @@ func restartReasons(before, after *unstructured.Unstructured, exact bool, read c
 	switch after.GetKind() {
 	case "Deployment", "StatefulSet", "DaemonSet":
 		reasons = templateReasons(before, after, exact, read)
-	case "Etcd":
-		reasons = etcdReasons(before, after, exact, read)
+	case "Etcd", "Prometheus", "Alertmanager", "VLSingle", "FluentBit", "OpenTelemetryCollector":
+		reasons = specReasons(before, after, exact, read)
 	}
 	if more := len(reasons) - maxReasons; more > 0 {
 		reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", more))
@@ -161,8 +161,9 @@ func templateReasons(before, after *unstructured.Unstructured, exact bool, read 
 	return found.texts
 }
 
-// etcdReasons returns why etcd-druid replaces the Pods of an etcd. Another number of members alone replaces none.
-func etcdReasons(before, after *unstructured.Unstructured, exact bool, read contents) []string {
+// specReasons returns why etcd-druid, or the operator of another kind, replaces the Pods of an object. Another number of members alone
+// replaces none.
+func specReasons(before, after *unstructured.Unstructured, exact bool, read contents) []string {
 	found := reasons{}
 	for _, path := range difference.Paths(before, after, exact) {
 		text := merge.PathText(path)

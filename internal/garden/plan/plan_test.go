@@ -78,6 +78,16 @@ func TestRestartReasons(t *testing.T) {
 			after:  "{kind: Etcd, apiVersion: druid.gardener.cloud/v1alpha1, spec: {etcd: {quota: 4Gi}}}",
 			want:   []string{"field spec.etcd.quota: 8Gi → 4Gi"},
 		},
+		"an image of a Prometheus": {
+			before: "{kind: Prometheus, apiVersion: monitoring.coreos.com/v1, spec: {image: a, replicas: 1}}",
+			after:  "{kind: Prometheus, apiVersion: monitoring.coreos.com/v1, spec: {image: b, replicas: 2}}",
+			want:   []string{"field spec.image: a → b"},
+		},
+		"the configuration of a collector": {
+			before: "{kind: OpenTelemetryCollector, apiVersion: opentelemetry.io/v1beta1, spec: {config: {level: info}}}",
+			after:  "{kind: OpenTelemetryCollector, apiVersion: opentelemetry.io/v1beta1, spec: {config: {level: debug}}}",
+			want:   []string{"field spec.config.level: info → debug"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			read := func(_, _, name string) map[string]any { return map[string]any{"password": name, "user": "me"} }

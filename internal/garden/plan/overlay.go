@@ -78,10 +78,15 @@ var errUnplanned = errors.New("a plan cannot foresee this kind of request")
 
 // during runs the work of a task. Tasks run one after the other, so that each write belongs to one task.
 func (o *overlay) during(task string, work func() error) error {
-	o.mu.Lock()
-	o.task = task
-	o.mu.Unlock()
+	o.setTask(task)
+	defer o.setTask("")
 	return work()
+}
+
+func (o *overlay) setTask(task string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.task = task
 }
 
 // put stores an object that the operation finds, as if the cluster had it.

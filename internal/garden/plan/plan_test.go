@@ -143,8 +143,22 @@ func TestDecodeSetsDefaultsAndRefusesUnknownFields(t *testing.T) {
 		_, err = Decode([]byte(replace(string(file), "version: 1.35.0", wrong)), definition)
 		g.Expect(err).To(MatchError(ContainSubstring(message)))
 	}
+	_, err = Decode([]byte(string(file)+"\nspecs: {}\n"), definition)
+	g.Expect(err).To(MatchError("the Garden has unknown fields: specs"))
+	_, err = Decode([]byte("---\n"+string(file)+"\n---\n# nothing\n"), definition)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = Decode([]byte(string(file)+"\n---\n{apiVersion: v1, kind: Secret}\n"), definition)
+	g.Expect(err).To(MatchError("the file has more than one document; it must have one Garden and nothing else"))
 	_, err = Decode([]byte("{apiVersion: v1, kind: Secret}"), definition)
 	g.Expect(err).To(MatchError("the file has kind Secret of v1; it must have one Garden of operator.gardener.cloud/v1alpha1"))
+}
+
+// The reconciliation itself writes after its tasks, too.
+func TestWritesAfterATaskBelongToNone(t *testing.T) {
+	g := NewWithT(t)
+	o := newOverlay(nil, nil)
+	g.Expect(o.during("a task", func() error { g.Expect(o.task).To(Equal("a task")); return nil })).To(Succeed())
+	g.Expect(o.task).To(BeEmpty())
 }
 
 // A plan with a refused operation must not look like one without effects.

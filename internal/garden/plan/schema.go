@@ -1,15 +1,19 @@
 package plan
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -21,9 +25,9 @@ import (
 //
 // The schema is completed here, because package defaulting of apiextensions-apiserver links an interpreter of CEL.
 func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (*operatorv1alpha1.Garden, error) {
-	content := map[string]any{}
-	if err := yaml.UnmarshalStrict(file, &content); err != nil {
-		return nil, fmt.Errorf("read Garden: %w", err)
+	content, err := onlyDocument(file)
+	if err != nil {
+		return nil, err
 	}
 	if content["kind"] != "Garden" || content["apiVersion"] != operatorv1alpha1.SchemeGroupVersion.String() {
 		return nil, fmt.Errorf("the file has kind %v of %v; it must have one Garden of %s",
@@ -65,6 +69,34 @@ func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (
 	}
 	return garden, nil
 }
+
+// onlyDocument returns the only document of a file. Empty documents do not count.
+func onlyDocument(file []byte) (map[string]any, error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file)))
+	var only map[string]any
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return only, nil
+		}
+		content := map[string]any{}
+		if err == nil {
+			err = yaml.UnmarshalStrict(document, &content)
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("read Garden: %w", err)
+		case len(content) == 0:
+		case only != nil:
+			return nil, errors.New("the file has more than one document; it must have one Garden and nothing else")
+		default:
+			only = content
+		}
+	}
+}
+
+// outside are the fields of an object that its schema need not have.
+var outside = []string{"apiVersion", "kind", "metadata"}
 
 func schemaOf(definition *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.JSONSchemaProps {
 	for i := range definition.Spec.Versions {
@@ -116,7 +148,7 @@ func completeMap(value map[string]any, schema *apiextensionsv1.JSONSchemaProps, 
 		case known:
 		case schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil:
 			property = *schema.AdditionalProperties.Schema
-		case path == "" || below == "metadata" || strings.HasPrefix(path, "metadata") || preserves || len(schema.Properties) == 0:
+		case path == "" && slices.Contains(outside, name) || strings.HasPrefix(path, "metadata") || preserves || len(schema.Properties) == 0:
 			continue
 		default:
 			unknown = append(unknown, below)

@@ -28,9 +28,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/flow"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
+	"github.com/espalier-dev/espalier/internal/garden/component/globalmonitoring"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
@@ -88,6 +90,9 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 		s.remark("The Garden is paused, so nothing happens until it is resumed: " + paused.Message)
 	}
 	if live != nil {
+		if problem := virtualProblem(ctx, reconciler.Connection); problem != nil {
+			s.remark(unreachable(problem))
+		}
 		if failure := p.compareGardens(live, stored); failure != nil {
 			return nil, failure
 		}
@@ -189,6 +194,27 @@ func (s *simulation) Eventf(_, _ runtime.Object, kind, reason, _, note string, a
 	case !slices.Contains(s.refused, text):
 		s.refused = append(s.refused, text)
 	}
+}
+
+// answerTimeout bounds the request that shows whether the virtual cluster answers.
+const answerTimeout = 10 * time.Second
+
+// virtualProblem returns why the virtual cluster cannot be reached.
+func virtualProblem(ctx context.Context, connection *virtual.Connection) error {
+	clients, err := connection.Clients(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return clients.REST.Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// unreachable names the parts of a plan that depend on the virtual cluster.
+func unreachable(problem error) string {
+	return fmt.Sprintf("The virtual cluster cannot be reached (%v): the plan has neither the result of the checks %s and %s nor what depends "+
+		"on its Seeds in %s and %s.", problem, virtual.CheckDeprecatedAPIs, virtual.CheckQuota, component.PrometheusGarden,
+		globalmonitoring.Component.Name)
 }
 
 // compareGardens lists the fields of the Garden that the file changes.

@@ -16,6 +16,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/difference"
+	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -259,4 +260,11 @@ func TestText(t *testing.T) {
 			g.Expect(string(got)).To(Equal(string(want)))
 		})
 	}
+}
+
+// Without the virtual cluster, checks and rows have no result, and the plan must not look complete.
+func TestPlanNamesWhatItDoesNotKnowWithoutTheVirtualCluster(t *testing.T) {
+	NewWithT(t).Expect(unreachable(virtual.ErrNoToken)).To(Equal("The virtual cluster cannot be reached (token for virtual garden kubeconfig " +
+		"was not populated yet): the plan has neither the result of the checks deprecated-apis and etcd-quota nor what depends on its Seeds " +
+		"in prometheus-garden and global-monitoring."))
 }

@@ -264,7 +264,7 @@ func TestText(t *testing.T) {
 
 // Without the virtual cluster, checks and rows have no result, and the plan must not look complete.
 func TestPlanNamesWhatItDoesNotKnowWithoutTheVirtualCluster(t *testing.T) {
-	NewWithT(t).Expect(unreachable(virtual.ErrNoToken)).To(Equal("The virtual cluster cannot be reached (token for virtual garden kubeconfig " +
-		"was not populated yet): the plan has neither the result of the checks deprecated-apis and etcd-quota nor what depends on its Seeds " +
-		"in prometheus-garden and global-monitoring."))
+	NewWithT(t).Expect(unreachable(virtual.ErrNoToken)).To(Equal("The virtual cluster cannot be reached (token for virtual garden " +
+		"kubeconfig was not populated yet): the plan has neither the result of the checks deprecated-apis and etcd-quota nor what depends " +
+		"on its Seeds in prometheus-garden and global-monitoring."))
 }

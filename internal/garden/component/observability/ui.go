@@ -3,6 +3,7 @@ package observability
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -92,7 +93,7 @@ func Hidden(v values.Values, namespace string) string {
 // forwarded returns the argument of kubectl port-forward for the port: local programs may not listen on low ports.
 func (ui UI) forwarded() string {
 	if ui.Port == ui.PodPort {
-		return fmt.Sprint(ui.Port)
+		return strconv.Itoa(int(ui.Port))
 	}
 	return fmt.Sprintf("%d:%d", ui.PodPort, ui.Port)
 }

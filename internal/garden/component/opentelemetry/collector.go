@@ -54,8 +54,8 @@ func CollectorObjects(v values.Values) ([]client.Object, error) {
 		account.ServiceAccount(collector),
 		o,
 		object.Autoscaler{
-			Name: collector, Labels: account.Labels, APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind, Container: observability.CollectorContainer,
-			MinAllowed: pods.Memory("64Mi"),
+			Name: collector, Labels: account.Labels, APIVersion: Kind.GroupVersion().String(), Kind: Kind.Kind,
+			Container: observability.CollectorContainer, MinAllowed: pods.Memory("64Mi"),
 		}.Object(v, v.Namespace),
 		observability.ScrapeConfig(v, observability.Garden, collector, map[string]any{
 			"staticConfigs": []any{map[string]any{"targets": []any{

@@ -31,8 +31,9 @@ var RouteKind = schema.GroupVersionKind{Group: "networking.istio.io", Version: "
 
 // RouteNames returns the names of the routes of all web UIs, also of web UIs that are not exposed.
 func RouteNames() []string {
-	var names []string
-	for _, ui := range observability.UIs() {
+	all := observability.UIs()
+	names := make([]string, 0, len(all))
+	for _, ui := range all {
 		names = append(names, namePrefix+ui.Host)
 	}
 	return names

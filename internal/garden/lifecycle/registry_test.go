@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/credentialtest"
 )
 
-// notHere are the credentials of programs that the scene does not run, and those that exist only during a rotation.
+// notHere are the credentials of programs that the scene does not run, and those that exist only during a rotation, or behind a gate.
 var notHere = []string{
-	"shoot-access-gardener-metrics-exporter", "rotation-probe-client", "rotation-probe-token", "gardenlet-kubeconfig-bootstrap",
+	"victorialogs-tls", "rotation-probe-client", "rotation-probe-token", "gardenlet-kubeconfig-bootstrap",
 	"gardenlet-kubeconfig*", "bootstrap-token-*",
 	"gardener-resource-manager-webhooks", "istio-ca-secret", "shoot-access-extension-admission-*", "espalier-garden-operator",
 }
@@ -29,7 +29,7 @@ func TestEveryCredentialOfAGardenIsInTheRegistry(t *testing.T) {
 	s.Expect(s.exists(access, s.namespace(), "shoot-access-gardener-resource-manager")).To(BeTrue())
 	access.Data = nil // the resource manager needs a certificate for its first token
 	s.Expect(s.admin.Update(t.Context(), access)).To(Succeed())
-	s.reconciler.Operator.ProjectController = true
+	s.reconciler.Operator.ProjectController, s.reconciler.Operator.SkipComponents = true, nil
 	s.edit(func(g *operatorv1alpha1.Garden) {
 		g.Spec.VirtualCluster.ControlPlane = &operatorv1alpha1.ControlPlane{HighAvailability: &operatorv1alpha1.HighAvailability{}}
 	})

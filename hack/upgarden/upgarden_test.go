@@ -38,7 +38,9 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	read, err := list.Parse([]byte(text))
 	g.Expect(err).NotTo(HaveOccurred())
 	unused := []string{ // by components that the operator always skips here
-		"gardener-metrics-exporter", "prometheus", "alertmanager", "blackbox-exporter", "cortex",
+		"gardener-metrics-exporter", "prometheus", "alertmanager", "blackbox-exporter", "cortex", "plutono", "plutono-data-refresher", "vali",
+		"vali-curator", "tune2fs", "fluent-operator", "fluent-bit", "fluent-bit-plugin", "fluent-bit-to-vali", "ext-authz-server",
+		"opentelemetry-operator", "opentelemetry-collector", "victoria-operator", "victoria-logs", "perses-operator",
 	}
 	for target, group := range map[string]string{defaultKubernetes: "kubernetes-1.36", "1.35.9": "kubernetes-1.35"} {
 		cluster := list.Cluster{Target: version.MustParseGeneric(target)}

@@ -100,7 +100,7 @@ var switches = []struct {
 	{
 		binary: "garden-operator", config: "espalier: {garden: {rotation: {certificateAuthorities: {maxAge: 24h, automatic: true}, " +
 			"serviceAccountKey: {maxAge: 24h, automatic: true}, etcdEncryptionKey: {maxAge: 24h, automatic: true}, " +
-			"observability: {maxAge: 24h, automatic: true}, workloadIdentityKey: {maxAge: 24h, automatic: true}}}}",
+			"observability: {maxAge: 24h, automatic: true}, workloadIdentityKey: {maxAge: 24h, automatic: true}}, perses: true}}",
 	},
 
 	{binary: "netpol-controller", config: "controllers: {networkPolicy: {enabled: true}}", code: []string{"networkpolicy/controller"}},

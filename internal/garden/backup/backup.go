@@ -112,7 +112,7 @@ func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	return typed, nil
 }
 
-// requests are the annotations of a Garden by which users ask for one thing once, or confirm it. What they ask for is not to happen again
+// requests are the annotations of a Garden by which users ask for one thing once, or confirm it. The action must not happen again
 // after a restoration.
 var requests = []string{
 	resourcesv1alpha1.GardenerOperation, operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationConfirmLostKeys,

@@ -43,7 +43,7 @@ const fieldManager = "garden-operator"
 // either there is no Garden, or it is paused, or it is complete; the next run creates the objects that are missing.
 type Restorer struct {
 	Client client.Client
-	// Say tells the user what was done. Its arguments have no content of objects.
+	// Say reports an action to the user. Its arguments have no content of objects.
 	Say func(format string, args ...any)
 }
 

@@ -343,26 +343,18 @@ func (i Installer) newer(ctx context.Context, definition *unstructured.Unstructu
 }
 
 // DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:
-// other clients have created them, and they would be deleted together with the definition. If the component is unwanted, another
-// client makes the objects of derived kinds: they go only with all others.
+// other clients have created them, and they would be deleted together with the definition.
 func (i Installer) DestroyDefinitions(ctx context.Context, row component.Component) error {
 	wanted, err := i.Definitions(row)
 	if err != nil {
 		return err
 	}
 	var deleted []*unstructured.Unstructured
-	slices.SortStableFunc(wanted, derivedLast)
-	needed := false
 	for _, each := range wanted {
-		derived := crds.IsDerived(each.GetName())
-		if derived && needed {
-			continue
-		}
-		requested, err := i.Cluster.DeleteDefinition(ctx, each, i.Cluster.IsOurs, !derived)
+		requested, err := i.Cluster.DeleteDefinition(ctx, each, i.Cluster.IsOurs, !crds.IsDerived(each.GetName()))
 		if errors.Is(err, rollout.ErrInUse) {
 			log.FromContext(ctx).Info("Kept definition", "name", each.GetName(), "reason", err.Error())
 			i.DefinitionKept(err)
-			needed = row.Unwanted(i.Values) != ""
 			continue
 		}
 		if err != nil {
@@ -373,14 +365,4 @@ func (i Installer) DestroyDefinitions(ctx context.Context, row component.Compone
 		}
 	}
 	return i.Cluster.UntilGone(ctx, i.Limits.Definitions, deleted...)
-}
-
-func derivedLast(a, b *unstructured.Unstructured) int {
-	order := func(of *unstructured.Unstructured) int {
-		if crds.IsDerived(of.GetName()) {
-			return 1
-		}
-		return 0
-	}
-	return order(a) - order(b)
 }

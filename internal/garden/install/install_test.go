@@ -3,7 +3,6 @@ package install_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -362,44 +361,6 @@ func TestDefinitionsForASkippedComponentAreDeployedOnlyForUsers(t *testing.T) {
 	g.Expect(i.Cluster.Client.Create(t.Context(), ours(&corev1.ConfigMap{}, "user"))).To(Succeed())
 	g.Expect(deploy(t, i, pears, install.Steps{})).To(Succeed())
 	g.Expect(versions()).To(HaveLen(1))
-}
-
-// The autoscaler of a user needs both kinds.
-func TestUsedAutoscalersOfOthersKeepTheirCheckpoints(t *testing.T) {
-	const checkpoints, autoscalers = "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "verticalpodautoscalers.autoscaling.k8s.io"
-	label := map[string]any{created.Key: created.Value}
-	for sentence, tc := range map[string]struct {
-		row  component.Component
-		want []string
-	}{
-		"unwanted": {row: unwanted(definitionsOf(checkpoints, autoscalers))},
-		"wanted":   {row: definitionsOf(checkpoints, autoscalers), want: []string{checkpoints}},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			g := NewWithT(t)
-			used := definition(autoscalers, label, "v1")
-			g.Expect(unstructured.SetNestedField(used.Object, "", "spec", "group")).To(Succeed()) // its kind is ConfigMap
-			i, deleted := installer(t, definition(checkpoints, label, "v1"), used, configMap("theirs")[0])
-			i.Limits, i.DefinitionKept = i.Limits.Defaulted(), func(error) {}
-			g.Expect(i.Destroy(t.Context(), tc.row)).To(Succeed())
-			g.Expect(slices.Equal(*deleted, tc.want)).To(BeTrue(), "%v", *deleted)
-		})
-	}
-}
-
-// The configuration may have been changed after a reconciliation created the definitions.
-func TestDeletionDestroysUnwantedDefinitionsOfTheOperator(t *testing.T) {
-	g := NewWithT(t)
-	label := map[string]any{created.Key: created.Value}
-	i, deleted := installer(t, definition("apples.example.com", label, "v1"), definition("pears.example.com", map[string]any{}, "v1"))
-	i.Limits = i.Limits.Defaulted()
-	gone := unwanted(definitionsOf("apples.example.com", "pears.example.com"))
-	nodes := []components.Node{{Component: gone, Step: components.Destroy, Task: component.Task{Name: "task"}}}
-	tasks, err := i.Tasks([]component.Component{gone}, nodes)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(tasks).To(ConsistOf(HaveField("SkipReason", BeEmpty())))
-	g.Expect(tasks[0].Run(t.Context())).To(Succeed())
-	g.Expect(*deleted).To(Equal([]string{"apples.example.com"}))
 }
 
 func TestNewerDefinitionsOfUsersStay(t *testing.T) {

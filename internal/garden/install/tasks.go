@@ -58,7 +58,7 @@ func (i Installer) Tasks(rows []component.Component, nodes []components.Node, pl
 			task.Run, task.SkipReason = steps.Await, cmp.Or(steps.SkipsDeploy, unwanted)
 		case components.Destroy:
 			task.Run, task.SkipReason = i.destroyWork(row, steps), steps.SkipsDestroy
-			if !removes && row.Definitions == nil {
+			if !removes {
 				task.SkipReason = cmp.Or(steps.SkipsDestroy, unwanted)
 			}
 		}

@@ -59,7 +59,7 @@ Flags:
 const restoreUsage = `Brings a Garden back from a file of the subcommand backup: creates its namespace, its Secrets and ConfigMaps, the
 Extensions and the Garden, and writes its status. Objects that exist with the same content stay. If one exists with other content, or if the
 file is damaged, incomplete, or of another Garden, nothing is written. If the command ends early, run it again. The Garden is paused until
-it is complete. The file must come from a person that you trust: everybody who knows a recipient can encrypt a file to it.
+it is complete. The file must come from a person that you trust: each user who knows a recipient can encrypt a file to it.
 
 Usage:
   %s --file FILE --identity FILE [--identity FILE]... [--config FILE]

@@ -18,11 +18,7 @@ func (p *program) approve() *cobra.Command {
 		Use: "approve SET [CHECKSUM]", Short: "Show the plan of a set; with its checksum, let exactly this content be applied",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeSet,
 		RunE: func(c *cobra.Command, args []string) error {
-			source, err := p.source()
-			if err != nil {
-				return err
-			}
-			mr, err := source.set(c.Context(), args[0])
+			source, mr, err := p.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

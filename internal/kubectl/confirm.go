@@ -15,11 +15,7 @@ func (p *program) confirm() *cobra.Command {
 		Use: "confirm SET [CHECKSUM]", Short: "Show the suspended deletion of objects of a set; with its checksum, confirm it",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeSet,
 		RunE: func(c *cobra.Command, args []string) error {
-			source, err := p.source()
-			if err != nil {
-				return err
-			}
-			mr, err := source.set(c.Context(), args[0])
+			source, mr, err := p.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -87,11 +87,7 @@ func (p *program) aboutSet(
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeSet,
 		RunE: func(c *cobra.Command, args []string) error {
-			source, err := p.source()
-			if err != nil {
-				return err
-			}
-			mr, err := source.set(c.Context(), args[0])
+			source, mr, err := p.find(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -102,6 +98,16 @@ func (p *program) aboutSet(
 			return p.print(said)
 		},
 	}
+}
+
+// find connects to the cluster, and reads a set.
+func (p *program) find(ctx context.Context, name string) (*cluster, *resourcesv1alpha1.ManagedResource, error) {
+	source, err := p.source()
+	if err != nil {
+		return nil, nil, err
+	}
+	mr, err := source.set(ctx, name)
+	return source, mr, err
 }
 
 func (p *program) tree() *cobra.Command {

@@ -37,6 +37,9 @@ const (
 	signingKey    = kubeapiserver.ServiceAccountKeyName
 )
 
+// rotatedSecrets derives the rows of the components once: that costs more than a reconciliation of the model.
+var rotatedSecrets = sync.OnceValue(components.RotatedSecrets)
+
 // INTERLEAVINGS is how many interleavings run; `make rotations` sets it.
 func interleavings(g Gomega) int {
 	text := os.Getenv("INTERLEAVINGS")
@@ -56,7 +59,7 @@ func TestGeneratedInterleavingsOfRotationsAndLosses(t *testing.T) {
 		l := newLandscape(t, random)
 		defer func() {
 			if t.Failed() {
-				t.Log(l.history)
+				t.Log(l.history())
 			}
 		}()
 		for range 60 {
@@ -78,7 +81,7 @@ type landscape struct {
 	*WithT
 	random  *mathrand.Rand
 	now     time.Time
-	history []string
+	events  []event
 	keys    int
 
 	status   *operatorv1alpha1.CredentialsRotation
@@ -109,8 +112,23 @@ func newLandscape(t *testing.T, random *mathrand.Rand) *landscape {
 	}
 }
 
+// event is a line of the history of a case. Only the history of a failed case is formatted.
+type event struct {
+	at     time.Time
+	format string
+	args   []any
+}
+
 func (l *landscape) note(format string, args ...any) {
-	l.history = append(l.history, "\n"+l.now.UTC().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	l.events = append(l.events, event{l.now, format, args})
+}
+
+func (l *landscape) history() string {
+	var lines strings.Builder
+	for _, each := range l.events {
+		fmt.Fprintf(&lines, "\n%s %s", each.at.UTC().Format(time.TimeOnly), fmt.Sprintf(each.format, each.args...))
+	}
+	return lines.String()
 }
 
 var steps = []operatorv1alpha1.Operation{
@@ -209,7 +227,7 @@ func (l *landscape) loseSecret() {
 // forgetLaterCopies waives keys for tokens to which an abort has led back, if the status is from before the abort, and the Secret of the
 // abort was lost, while a Secret from before has the same key: no object shows that tokens have this key again.
 func (l *landscape) forgetLaterCopies() {
-	began := components.RotatedSecrets().Times(l.status)[signingKey]
+	began := rotatedSecrets().Times(l.status)[signingKey]
 	earlier, later := map[string]bool{}, map[string]bool{}
 	isLater := func(secret *corev1.Secret) bool {
 		precedes, err := secrets.PrecedesRotation(secret, began.Add(time.Second))
@@ -294,7 +312,7 @@ func (l *landscape) restoreStatus() {
 	}
 	number := l.random.IntN(len(l.statuses))
 	l.status = l.statuses[number].DeepCopy()
-	l.note("restore status %d: %s", number, describe(l.status))
+	l.note("restore status %d: %v", number, phasesOf(l.status))
 	maps.DeleteFunc(l.completed, func(_ string, at int) bool { return at > number })
 	l.statuses = l.statuses[:number+1]
 }
@@ -330,13 +348,13 @@ func (l *landscape) write(format string, args ...any) bool {
 	return true
 }
 
-func describe(r *operatorv1alpha1.CredentialsRotation) string {
+func phasesOf(r *operatorv1alpha1.CredentialsRotation) rotation.Phases {
 	status := operatorv1alpha1.GardenStatus{Credentials: &operatorv1alpha1.Credentials{Rotation: r}}
-	return fmt.Sprint(rotation.PhasesOf(&operatorv1alpha1.Garden{Status: status}))
+	return rotation.PhasesOf(&operatorv1alpha1.Garden{Status: status})
 }
 
 func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
-	if !l.write("status %s", describe(next)) {
+	if !l.write("status %v", phasesOf(next)) {
 		return false
 	}
 	l.status = next.DeepCopy()
@@ -345,14 +363,14 @@ func (l *landscape) setStatus(next *operatorv1alpha1.CredentialsRotation) bool {
 }
 
 func (l *landscape) reconcile(wish request, writes int) {
-	l.note("reconcile %v, abort %v", sets.List(wish.operations), sets.List(wish.aborts))
+	l.note("reconcile %v, abort %v", wish.operations, wish.aborts)
 	l.writesLeft = writes
 	l.operate(wish)
 }
 
 // observe returns the inventory of a manager of secrets.
 func (l *landscape) observe() *secrets.Inventory {
-	rotated := components.RotatedSecrets()
+	rotated := rotatedSecrets()
 	inventory, err := secrets.NewInventory(secrets.Options{
 		Namespace: "garden", Identity: "operator", RotationTimes: rotated.Times(l.status), Aborted: rotated.Aborted(l.status),
 	}, l.managed(), nil, l.now)
@@ -363,6 +381,9 @@ func (l *landscape) observe() *secrets.Inventory {
 // abortProblems returns the rotations that must not be aborted, because there is nothing to go back to.
 func (l *landscape) abortProblems(aborts sets.Set[rotation.Credential]) map[rotation.Credential]string {
 	problems := map[rotation.Credential]string{}
+	if len(aborts) == 0 {
+		return problems
+	}
 	began, inventory := rotation.Aborts(l.status, aborts, false), l.observe()
 	for name, credential := range map[string]rotation.Credential{
 		encryptionKey: rotation.ETCDEncryptionKey, signingKey: rotation.ServiceAccountKey,
@@ -416,9 +437,7 @@ func (l *landscape) operate(wish request) {
 
 // noteCompleted notes which keys are rotated away.
 func (l *landscape) noteCompleted(current ...*corev1.Secret) {
-	phases := rotation.PhasesOf(&operatorv1alpha1.Garden{Status: operatorv1alpha1.GardenStatus{
-		Credentials: &operatorv1alpha1.Credentials{Rotation: l.status},
-	}})
+	phases := phasesOf(l.status)
 	for _, secret := range current {
 		credential := map[string]rotation.Credential{encryptionKey: rotation.ETCDEncryptionKey, signingKey: rotation.ServiceAccountKey}
 		name := secret.Labels[secrets.LabelName]
@@ -428,7 +447,7 @@ func (l *landscape) noteCompleted(current ...*corev1.Secret) {
 		var earlier []string
 		later := map[string]bool{} // copies of earlier keys, to which an abort has led back
 		for _, each := range l.backups {
-			precedes, err := secrets.PrecedesRotation(&each, components.RotatedSecrets().Times(l.status)[name])
+			precedes, err := secrets.PrecedesRotation(&each, rotatedSecrets().Times(l.status)[name])
 			l.Expect(err).NotTo(HaveOccurred())
 			switch id := l.idOf(&each); {
 			case each.Labels[secrets.LabelName] != name:
@@ -566,7 +585,7 @@ func (r *run) generate(request secrets.Request) (*corev1.Secret, bool) {
 }
 
 func (r *run) evidence(name, current string) secrets.Evidence {
-	known := components.RotatedSecrets().Irreplaceable(r.status)[name]
+	known := rotatedSecrets().Irreplaceable(r.status)[name]
 	e := secrets.Evidence{
 		Preparing: known.Preparing, Generation: known.Generation, Confirmed: slices.Contains(r.confirmed, current),
 	}
@@ -688,7 +707,7 @@ func (r *run) apply(key *corev1.Secret, live *appsv1.Deployment) bool {
 	}
 	apiserver.SetMarks(r.v, desired, live, key.Name)
 	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, "mounts", signing.Name)
-	if !r.write("Deployment %v with keys %d", desired.Annotations, len(keys)) {
+	if !r.write("Deployment %v with keys %d", maps.Clone(desired.Annotations), len(keys)) {
 		return false
 	}
 	r.live, r.configuration = desired, next
@@ -757,7 +776,7 @@ func (r *run) cleanUp() bool {
 		}
 		delete(r.landscape.secrets, each.Name)
 	}
-	for name, began := range components.RotatedSecrets().CompletingTimes(r.status) {
+	for name, began := range rotatedSecrets().CompletingTimes(r.status) {
 		for _, each := range r.managed() {
 			precedes, err := secrets.PrecedesRotation(&each, began)
 			r.Expect(err).NotTo(HaveOccurred())

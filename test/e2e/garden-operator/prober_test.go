@@ -8,48 +8,68 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/espalier-dev/espalier/test/local/node"
 )
 
 const (
-	// pauseOfProber is the time between two requests of a probe. answerTimeout is how long a probe waits for an answer.
+	// pauseOfProber is the time between two requests of a probe, and shortPause this time during the rotation of a key that API servers
+	// read. answerTimeout is how long a probe waits for an answer.
 	pauseOfProber = time.Second
+	shortPause    = 200 * time.Millisecond
 	answerTimeout = 5 * time.Second
+	// calledNamespace is a namespace of the virtual cluster. kube-apiserver calls a webhook of Gardener's admission controller for Secrets in
+	// it, because its label is that of a project.
+	calledNamespace = "e2e-called"
 )
 
-// prober sends requests to the virtual cluster through the gateway, as users do: with each credential, over new and kept connections.
-// Read its results only after end.
+// prober sends requests to the virtual cluster through the gateway, as users do, and through the Service, as programs in the runtime
+// cluster do: with each credential, over new and kept connections. Read its results only after end.
 type prober struct {
-	// kubeconfig is the kubeconfig file of users. Clients read it for each request, as kubectl does.
-	kubeconfig string
-	stop       context.CancelFunc
-	running    sync.WaitGroup
-	probes     []*probe
-	watched    *watched
-	windows    *windows
-	// certificate is the client certificate.
-	certificate *tls.Certificate
+	// pause is the time between two requests of a probe.
+	pause   time.Duration
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	probes  []*probe
+	watched *watched
+	// windows are the restarts of an etcd with one member. They stay empty if etcds have more members.
+	windows *windows
 }
+
+// access returns how a client connects to the virtual cluster now. Clients call it for each request, because files and Secrets with
+// credentials change.
+type access func(context.Context) (*rest.Config, error)
 
 // probe is one kind of request, with its results.
 type probe struct {
-	// name describes the request; path is its path.
+	// name describes the request, the connection and the way; path is the path of the request.
 	name, path string
-	// certified is true if the client has a certificate instead of a token. kept is true if the client keeps its connection, and watches is
-	// true if only the first event of the answer counts.
-	certified, kept, watches bool
+	// body is the content of a request that creates an object, empty for a request that reads.
+	body string
+	// access are the address and the credentials.
+	access access
+	// certificate is the certificate of the client; nil: the client has the credentials of access.
+	certificate *tls.Certificate
+	// dial connects to the address; nil: like net.Dialer.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// kept is true if the client keeps its connection, and watches is true if only the first event of the answer counts.
+	kept, watches bool
 
 	requests int
 	// repeated is the number of requests that failed on a kept connection, and succeeded on a new one.
@@ -63,38 +83,125 @@ type failure struct {
 	err        error
 }
 
-// newProbes returns all probes.
-func newProbes() []*probe {
-	var all []*probe
-	for _, kept := range []bool{false, true} {
-		connection := "new"
-		if kept {
-			connection = "kept"
-		}
-		all = append(all,
-			&probe{name: "client certificate | " + connection, path: "/api/v1/namespaces/default", certified: true, kept: kept},
-			&probe{name: "token | " + connection, path: "/api/v1/namespaces/default", kept: kept},
-			&probe{name: "aggregated request | " + connection, path: "/apis/core.gardener.cloud/v1beta1/projects?limit=1", kept: kept},
-		)
-	}
-	const watch = "/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=5&fieldSelector=metadata.name%3Ddefault"
-	return append(all, &probe{name: "watch | new", path: watch, watches: true})
+// way is a way to the API servers of the virtual cluster.
+type way struct {
+	name string
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// startProber starts all probes, with a client certificate.
-func (l localGarden) startProber(certificate *tls.Certificate) *prober {
-	ctx, stop := context.WithCancel(context.Background())
+// newProbes returns the probes of users with a token and with a certificate, for each way.
+func newProbes(user access, certificate *tls.Certificate, ways ...way) []*probe {
+	const namespacePath = "/api/v1/namespaces/default"
+	const watch = "/api/v1/namespaces?watch=true&resourceVersion=0&timeoutSeconds=5&fieldSelector=metadata.name%3Ddefault"
+	var all []*probe
+	for _, way := range ways {
+		all = append(all, way.probes(probe{name: "client certificate", path: namespacePath, access: user, certificate: certificate})...)
+		all = append(all, way.probes(probe{name: "token", path: namespacePath, access: user})...)
+		all = append(all, way.probes(probe{
+			name: "aggregated request", path: "/apis/core.gardener.cloud/v1beta1/projects?limit=1", access: user,
+		})...)
+		all = append(all, way.probes(probe{
+			name: "webhook call", path: "/api/v1/namespaces/" + calledNamespace + "/secrets?dryRun=All", access: user,
+			body: `{"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "e2e-"}}`,
+		})...)
+		all = append(all, way.probes(probe{name: "watch", path: watch, access: user, watches: true})[0])
+	}
+	return all
+}
+
+// probes returns the probes of a request over new connections and over a kept connection.
+func (w way) probes(request probe) []*probe {
+	fresh, kept := request, request
+	kept.kept = true
+	fresh.dial, kept.dial = w.dial, w.dial
+	fresh.name, kept.name = request.name+" | new | "+w.name, request.name+" | kept | "+w.name
+	return []*probe{&fresh, &kept}
+}
+
+// startProber starts all probes, with a client certificate of a user.
+func (l localGarden) startProber(ctx context.Context, certificate *tls.Certificate, pause time.Duration) *prober {
+	GinkgoHelper()
+	service := way{"Service", l.dialService(ctx)}
+	user := func(context.Context) (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", l.kubeconfig) }
 	p := &prober{
-		kubeconfig: l.kubeconfig, stop: stop, probes: newProbes(), windows: &windows{}, certificate: certificate,
+		pause: pause, probes: newProbes(user, certificate, way{name: "gateway"}, service), windows: &windows{},
 		watched: &watched{garden: l, confirmed: map[string]time.Time{}, seen: map[string]time.Time{}},
 	}
+	if l.hasSeed(ctx) {
+		for name, access := range map[string]access{"gardenlet": gardenletAccess, "extension": l.extensionAccess(ctx)} {
+			p.probes = append(p.probes, service.probes(probe{name: "kubeconfig of " + name, path: "/apis", access: access})...)
+		}
+	}
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for _, each := range p.probes {
 		p.running.Go(func() { p.run(ctx, each) })
 	}
 	p.running.Go(func() { p.watched.write(ctx) })
 	p.running.Go(func() { p.watched.watch(ctx) })
-	p.running.Go(func() { p.windows.observe(ctx) })
+	if !l.isHighlyAvailable(ctx) {
+		p.running.Go(func() { p.windows.observe(ctx) })
+	}
 	return p
+}
+
+// dialService returns a function that connects to the Service of the virtual cluster's kube-apiserver, at whatever address.
+func (l localGarden) dialService(ctx context.Context) func(ctx context.Context, network, address string) (net.Conn, error) {
+	GinkgoHelper()
+	service := &corev1.Service{}
+	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "virtual-garden-kube-apiserver"}, service)).To(Succeed())
+	address := net.JoinHostPort(service.Spec.ClusterIP, "443")
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return node.Dial(ctx, network, address)
+	}
+}
+
+// gardenletAccess is the kubeconfig of gardenlet.
+func gardenletAccess(ctx context.Context) (*rest.Config, error) {
+	secret := &corev1.Secret{}
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gardenlet-kubeconfig"}, secret); err != nil {
+		return nil, err
+	}
+	return clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+}
+
+var errNoKubeconfig = errors.New("gardenlet has injected no kubeconfig")
+
+// extensionAccess returns the access of an extension: the kubeconfig that gardenlet injects into its Pods names a file with a token.
+func (l localGarden) extensionAccess(ctx context.Context) access {
+	GinkgoHelper()
+	const tokenSecret = "garden-access-extension"
+	all := &corev1.SecretList{}
+	Expect(c.Client.List(ctx, all)).To(Succeed())
+	index := slices.IndexFunc(all.Items, func(each corev1.Secret) bool { return each.Name == tokenSecret })
+	Expect(index).To(BeNumerically(">=", 0), "the Secret with the token of an extension")
+	in := all.Items[index].Namespace
+	return func(ctx context.Context) (*rest.Config, error) {
+		secrets := &corev1.SecretList{}
+		if err := c.Client.List(ctx, secrets, client.InNamespace(in)); err != nil {
+			return nil, err
+		}
+		var newest *corev1.Secret
+		token := ""
+		for i := range secrets.Items {
+			each := &secrets.Items[i]
+			switch {
+			case each.Name == tokenSecret:
+				token = string(each.Data["token"])
+			case !strings.HasPrefix(each.Name, "generic-garden-kubeconfig-"):
+			case newest == nil || newest.CreationTimestamp.Before(&each.CreationTimestamp):
+				newest = each
+			}
+		}
+		if newest == nil || token == "" {
+			return nil, errNoKubeconfig
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(newest.Data["kubeconfig"])
+		if err != nil {
+			return nil, err
+		}
+		config.BearerToken, config.BearerTokenFile = token, ""
+		return config, nil
+	}
 }
 
 // end stops all probes. It may be called again.
@@ -103,25 +210,25 @@ func (p *prober) end() {
 	p.running.Wait()
 }
 
-// run sends a request each second. A request on a kept connection is repeated once, because servers may end connections at any time.
+// run sends a request after each pause. A request on a kept connection is repeated once, because servers may end connections at any time.
 func (p *prober) run(ctx context.Context, each *probe) {
 	var kept *http.Transport
 	var begin time.Time
-	for ; ctx.Err() == nil; pause(ctx, time.Until(begin.Add(pauseOfProber))) {
+	for ; ctx.Err() == nil; pause(ctx, time.Until(begin.Add(p.pause))) {
 		begin = time.Now()
 		each.requests++
 		var err error
 		if kept != nil {
-			if err = p.request(ctx, each, kept); err == nil {
+			if err = each.request(ctx, kept); err == nil {
 				continue
 			}
 			kept.CloseIdleConnections()
 			kept = nil
 		}
 		repeats := err != nil
-		fresh, err := p.connect(each)
+		fresh, err := each.connect(ctx)
 		if err == nil {
-			err = p.request(ctx, each, fresh)
+			err = each.request(ctx, fresh)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -140,8 +247,8 @@ func (p *prober) run(ctx context.Context, each *probe) {
 }
 
 // connect returns a transport without connections, with the current credentials.
-func (p *prober) connect(each *probe) (*http.Transport, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+func (p *probe) connect(ctx context.Context) (*http.Transport, error) {
+	config, err := p.access(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,25 +256,34 @@ func (p *prober) connect(each *probe) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if each.certified {
+	if p.certificate != nil {
 		settings.Certificates = []tls.Certificate{*p.certificate}
 	}
-	return &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTimeout}, nil
+	return &http.Transport{
+		TLSClientConfig: settings, DialContext: p.dial, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTimeout,
+	}, nil
 }
 
-// request sends a request, and returns an error unless a server answers with status 200.
-func (p *prober) request(ctx context.Context, each *probe, transport *http.Transport) error {
+// request sends a request, and returns an error unless a server answers with success.
+func (p *probe) request(ctx context.Context, transport *http.Transport) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
-	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	config, err := p.access(ctx)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+each.path, http.NoBody)
+	method := http.MethodGet
+	if p.body != "" {
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(ctx, method, config.Host+p.path, strings.NewReader(p.body))
 	if err != nil {
 		return err
 	}
-	if !each.certified {
+	if p.body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if p.certificate == nil && config.BearerToken != "" {
 		request.Header.Set("Authorization", "Bearer "+config.BearerToken)
 	}
 	answer, err := transport.RoundTrip(request)
@@ -175,11 +291,11 @@ func (p *prober) request(ctx context.Context, each *probe, transport *http.Trans
 		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusCreated {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
 		return fmt.Errorf("status %d: %s", answer.StatusCode, strings.TrimSpace(string(text)))
 	}
-	if each.watches {
+	if p.watches {
 		_, err = answer.Body.Read(make([]byte, 1))
 		return err
 	}
@@ -390,8 +506,8 @@ func (p *probed) outside() []string {
 // probedTable returns results as a table in Markdown.
 func probedTable(all []probed) string {
 	var text strings.Builder
-	text.WriteString("| step | took, s | request | connection | requests | repeated | failed | of these while no etcd restarted | " +
-		"longest gap, s |\n|---|---|---|---|---|---|---|---|---|\n")
+	text.WriteString("| step | took, s | request | connection | way | requests | repeated | failed | of these while no etcd restarted | " +
+		"longest gap, s |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for i := range all {
 		p := &all[i]
 		for _, each := range p.probes {
@@ -404,7 +520,7 @@ func probedTable(all []probed) string {
 			fmt.Fprintf(&text, "| %s | %.0f | %s | %d | %d | %d | %d | %.1f |\n", p.step, p.took.Seconds(), each.name, each.requests,
 				each.repeated, len(each.failures), outside, each.gap().Seconds())
 		}
-		fmt.Fprintf(&text, "| %s | %.0f | watch | kept | %d | %d | %d lost | | %.1f |\n", p.step, p.took.Seconds(), p.watches,
+		fmt.Fprintf(&text, "| %s | %.0f | watch | kept | gateway | %d | %d | %d lost | | %.1f |\n", p.step, p.took.Seconds(), p.watches,
 			len(p.problems), p.lost, p.longest.Seconds())
 	}
 	text.WriteString("\n| step | Pod | not ready, s |\n|---|---|---|\n")
@@ -440,15 +556,17 @@ func TestProbedTable(t *testing.T) {
 	failed := []failure{{at(99), at(101), io.EOF}, {at(102), at(104), io.EOF}, {at(200), at(201), io.EOF}}
 	result := probed{
 		step: "start", took: time.Minute, windows: w, lost: 0, longest: 1500 * time.Millisecond, watches: 3,
-		probes: []*probe{{name: "token | new", requests: 60, failures: failed}, {name: "token | kept", kept: true, requests: 60, repeated: 2}},
+		probes: newProbes(nil, nil, way{name: "gateway"})[2:4],
 	}
-	g.Expect(result.outside()).To(ConsistOf(HavePrefix("start: token | new at ")))
+	fresh, kept := result.probes[0], result.probes[1]
+	fresh.requests, fresh.failures, kept.requests, kept.repeated = 60, failed, 60, 2
+	g.Expect(result.outside()).To(ConsistOf(HavePrefix("start: token | new | gateway at ")))
 	g.Expect("\n" + probedTable([]probed{result})).To(Equal(`
-| step | took, s | request | connection | requests | repeated | failed | of these while no etcd restarted | longest gap, s |
-|---|---|---|---|---|---|---|---|---|
-| start | 60 | token | new | 60 | 0 | 3 | 1 | 5.0 |
-| start | 60 | token | kept | 60 | 2 | 0 | 0 | 0.0 |
-| start | 60 | watch | kept | 3 | 0 | 0 lost | | 1.5 |
+| step | took, s | request | connection | way | requests | repeated | failed | of these while no etcd restarted | longest gap, s |
+|---|---|---|---|---|---|---|---|---|---|
+| start | 60 | token | new | gateway | 60 | 0 | 3 | 1 | 5.0 |
+| start | 60 | token | kept | gateway | 60 | 2 | 0 | 0 | 0.0 |
+| start | 60 | watch | kept | gateway | 3 | 0 | 0 lost | | 1.5 |
 
 | step | Pod | not ready, s |
 |---|---|---|

@@ -98,8 +98,9 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 		l = requireLocalGarden(ctx)
 		_, err := l.kubectl(ctx, "create", "clusterrolebinding", certifiedUser, "--clusterrole=cluster-admin", "--user="+certifiedUser)
 		Expect(err).NotTo(HaveOccurred())
+		l.createCalledNamespace(ctx)
 		DeferCleanup(func(ctx SpecContext) {
-			_, err := l.kubectl(ctx, "delete", "clusterrolebinding/"+certifiedUser)
+			_, err := l.kubectl(ctx, "delete", "clusterrolebinding/"+certifiedUser, "namespace/"+calledNamespace)
 			Expect(err).NotTo(HaveOccurred())
 			AddReportEntry("requests during rotations", probedTable(results))
 		}, NodeTimeout(limit))
@@ -113,7 +114,7 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 			begin := len(results)
 			for _, each := range steps {
 				results = append(results, l.probeDuring(ctx, each, certificate))
-				Expect(saveProbed(l.machine.Root, results)).To(Succeed())
+				Expect(saveProbed(l.machine.Root, "rotations.md", results)).To(Succeed())
 				certificate = l.certify(ctx) // users get new certificates before they request the completion
 			}
 			l.expectRefused(ctx, steps, former)
@@ -132,6 +133,25 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 	}
 })
 
+// createCalledNamespace creates the namespace of the probe that needs a webhook.
+func (l localGarden) createCalledNamespace(ctx context.Context) {
+	GinkgoHelper()
+	virtual, err := l.virtual()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(virtual.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: calledNamespace, Labels: map[string]string{"gardener.cloud/role": "project"},
+	}})).To(Succeed())
+}
+
+// isHighlyAvailable reports whether the etcds of the Garden have three members.
+func (l localGarden) isHighlyAvailable(ctx context.Context) bool {
+	GinkgoHelper()
+	found := &operatorv1alpha1.Garden{}
+	Expect(c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), found)).To(Succeed())
+	plane := found.Spec.VirtualCluster.ControlPlane
+	return plane != nil && plane.HighAvailability != nil
+}
+
 // hasSeed reports whether the local garden has a Seed.
 func (l localGarden) hasSeed(ctx context.Context) bool {
 	GinkgoHelper()
@@ -143,13 +163,28 @@ func (l localGarden) hasSeed(ctx context.Context) bool {
 // probeDuring requests an operation while clients use the virtual cluster, and waits until it has succeeded.
 func (l localGarden) probeDuring(ctx context.Context, s step, certificate *tls.Certificate) probed {
 	GinkgoHelper()
-	p := l.startProber(certificate)
+	between := pauseOfProber
+	if strings.Contains(s.operation, "serviceaccount-key") || strings.Contains(s.operation, "encryption-key") {
+		between = shortPause
+	}
+	return l.probeWhile(ctx, s.operation, certificate, between, func(ctx context.Context) {
+		GinkgoHelper()
+		Expect(c.Kubectl(ctx, "annotate", "--overwrite", "garden", l.garden.Name, "gardener.cloud/operation="+s.operation)).
+			Error().NotTo(HaveOccurred())
+		Eventually(ctx, l.ended).WithArguments(s).WithTimeout(limit).Should(Succeed())
+	})
+}
+
+// probeWhile acts while clients use the virtual cluster, and waits until all parts of the Garden run.
+func (l localGarden) probeWhile(
+	ctx context.Context, name string, certificate *tls.Certificate, between time.Duration, act func(context.Context),
+) probed {
+	GinkgoHelper()
+	p := l.startProber(ctx, certificate, between)
 	defer p.end()
 	pause(ctx, 3*time.Second)
 	begin := time.Now()
-	Expect(c.Kubectl(ctx, "annotate", "--overwrite", "garden", l.garden.Name, "gardener.cloud/operation="+s.operation)).
-		Error().NotTo(HaveOccurred())
-	Eventually(ctx, l.ended).WithArguments(s).WithTimeout(limit).Should(Succeed())
+	act(ctx)
 	took := time.Since(begin)
 	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
 	last := time.Now()
@@ -157,7 +192,7 @@ func (l localGarden) probeDuring(ctx context.Context, s step, certificate *tls.C
 	p.end()
 	lost, longest := p.watched.lost(last)
 	return probed{
-		step: s.operation, took: took, probes: p.probes, windows: *p.windows, lost: lost, longest: longest,
+		step: name, took: took, probes: p.probes, windows: *p.windows, lost: lost, longest: longest,
 		watches: p.watched.connections, problems: p.watched.problems,
 	}
 }
@@ -303,8 +338,8 @@ func (l localGarden) statusOf(ctx context.Context, ip string, of credentials) (i
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// saveProbed writes the current table to .local/e2e/rotations.md.
-func saveProbed(root string, all []probed) error {
+// saveProbed writes the current table to a file in .local/e2e.
+func saveProbed(root, file string, all []probed) error {
 	folder := filepath.Join(root, ".local", "e2e")
-	return errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "rotations.md"), []byte(probedTable(all)), 0o600))
+	return errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, file), []byte(probedTable(all)), 0o600))
 }

@@ -31,12 +31,12 @@ operator() {
   "$KUBECTL" -n espalier-system rollout status --timeout=3m deployment/espalier-garden-operator
 }
 
-# garden <version> <folder>: creates or changes the Garden, with a version of the virtual cluster and a folder of backups, and has one that
-# exists reconciled.
+# garden <version> <folder> <control plane>: creates or changes the Garden, with a version of the virtual cluster, a folder of backups, and
+# the settings of the control plane, and has one that exists reconciled.
 garden() {
   local existing
   existing=$("$KUBECTL" get garden orchards --ignore-not-found --output=name)
-  fill garden.yaml KUBERNETES "\"$1\"" BACKUPS "$2" | apply -f -
+  fill garden.yaml KUBERNETES "\"$1\"" BACKUPS "$2" CONTROLPLANE "$3" | apply -f -
   [ -z "$existing" ] || "$KUBECTL" annotate --overwrite garden orchards gardener.cloud/operation=reconcile
 }
 

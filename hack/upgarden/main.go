@@ -44,12 +44,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.version, "version", "", "the tag of the images of `make images`")
 	flags.StringVar(&o.kubernetes, "kubernetes", defaultKubernetes, "the version of the virtual cluster")
 	flags.BoolVar(&o.seed, "seed", false, "make the runtime cluster a Seed")
+	flags.BoolVar(&o.highlyAvailable, "ha", false, "create a highly available Garden")
 	flags.StringVar(&o.resourceManager, "resource-manager", gardener, "the resource manager of Shoots: gardener or espalier")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if o.version == "" || flags.NArg() > 0 || o.resourceManager != gardener && o.resourceManager != espalier {
-		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-seed] [-resource-manager gardener|espalier]")
+		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-seed] [-ha] [-resource-manager gardener|espalier]")
 	}
 	u, err := newUp(ctx, o, out)
 	if err != nil {
@@ -83,8 +84,18 @@ const (
 type options struct {
 	version, kubernetes string
 	seed                bool
+	// highlyAvailable is true for a Garden whose etcds have three members. It stays highly available.
+	highlyAvailable bool
 	// resourceManager is the project whose resource manager gardenlet gives to Shoots.
 	resourceManager string
+}
+
+// controlPlane returns the settings of the control plane of the Garden.
+func (o options) controlPlane() string {
+	if o.highlyAvailable {
+		return "{highAvailability: {}}"
+	}
+	return "{}"
 }
 
 // requested returns the groups of programs that hack/garden.sh builds only on request, and that this call needs.
@@ -167,7 +178,7 @@ func (u up) garden(ctx context.Context) error {
 	}
 	applied := time.Now()
 	u.report.Step("creating Garden %s of hack/upgarden/garden.yaml", gardenName)
-	err = u.script(ctx, "garden", u.kubernetes, filepath.Join(u.node, "backups"))
+	err = u.script(ctx, "garden", u.kubernetes, filepath.Join(u.node, "backups"), u.controlPlane())
 	if err != nil {
 		return err
 	}

@@ -116,13 +116,17 @@ func TestObjectsParse(t *testing.T) {
 
 func TestGardenIsValid(t *testing.T) {
 	g := NewWithT(t)
-	documents := strings.Split(appliedBy(t, "garden", defaultKubernetes, "/backups"), "\n---\n")
-	o := &operatorv1alpha1.Garden{}
-	g.Expect(yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), o)).To(Succeed())
-	g.Expect(o.Name).To(Equal(gardenName))
-	g.Expect(validation.Stored(o, o)).To(BeEmpty())
-	_, err := values.New(o, values.Operator{})
-	g.Expect(err).NotTo(HaveOccurred())
+	for _, available := range []bool{false, true} {
+		plane := options{highlyAvailable: available}.controlPlane()
+		documents := strings.Split(appliedBy(t, "garden", defaultKubernetes, "/backups", plane), "\n---\n")
+		o := &operatorv1alpha1.Garden{}
+		g.Expect(yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), o)).To(Succeed())
+		g.Expect(o.Name).To(Equal(gardenName))
+		g.Expect(o.Spec.VirtualCluster.ControlPlane.HighAvailability != nil).To(Equal(available))
+		g.Expect(validation.Stored(o, o)).To(BeEmpty())
+		_, err := values.New(o, values.Operator{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 func TestOperatorIsDeployedWithTheVersion(t *testing.T) {

@@ -59,6 +59,9 @@ type Cluster struct {
 	LimitedKinds []string
 	// Foresees is true for a plan: its Client keeps all writes to itself, so no controller acts on them, and each wait ends at once.
 	Foresees bool
+	// Fence returns why the objects to deploy may be outdated, nil if they are not. Deploy calls it between the read of a live object and its
+	// update, which the API server refuses if the object changes after the read. Nil: they never are.
+	Fence func(context.Context) error
 }
 
 // Label is a label of objects.
@@ -139,6 +142,11 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 	wanted := c.forUpdate(live, desired)
 	if len(merge.Differences(live, wanted)) == 0 {
 		return live, nil, nil
+	}
+	if c.Fence != nil {
+		if err = c.Fence(ctx); err != nil {
+			return nil, nil, err
+		}
 	}
 	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(c.FieldManager))
 }

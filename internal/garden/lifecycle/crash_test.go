@@ -36,6 +36,15 @@ func distance(sample int) int {
 // cut runs a reconciliation that dies at a request, and then others until one succeeds.
 func (s *scene) cut(at binary.Cut) (happened bool) {
 	s.t.Helper()
+	happened = s.die(at)
+	// A busy API server can take longer to remove a definition than one reconciliation waits. Then the next reconciliation continues.
+	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience).Should(Succeed())
+	return happened
+}
+
+// die runs a reconciliation that dies at a request, unless it ends before.
+func (s *scene) die(at binary.Cut) (happened bool) {
+	s.t.Helper()
 	ctx, die := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
 	s.requests.CutOff(at)
@@ -55,8 +64,6 @@ func (s *scene) cut(at binary.Cut) (happened bool) {
 	<-done
 	happened = s.requests.Connect()
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
-	// A busy API server can take longer to remove a definition than one reconciliation waits. Then the next reconciliation continues.
-	s.Eventually(func() error { _, err := s.reconcile(); return err }, 10*binary.Patience).Should(Succeed())
 	return happened
 }
 

@@ -127,7 +127,7 @@ func (r *Reconciler) delete(ctx context.Context, s *status, secrets *manager.Man
 }
 
 // run runs the flow of an operation, reports its progress, and returns its tasks for the status. It returns errOutdated if the Garden is
-// deleted or changed while tasks wait.
+// deleted or changed while tasks wait, or if another process has begun or advanced a rotation.
 func (r *Reconciler) run(
 	ctx context.Context, s *status, name string, nodes []components.Node, platform *runtime.Platform, plane *virtual.ControlPlane,
 ) ([]operatorv1alpha1.Task, error) {
@@ -155,7 +155,7 @@ func (r *Reconciler) run(
 	last, err := f.Run(ctx, flow.Options{
 		Clock: r.Clock, Report: s.report, ReportInterval: timing.ReportInterval, ReportDelay: timing.ReportDelay,
 	})
-	if err != nil && errors.Is(context.Cause(ctx), errOutdated) {
+	if err != nil && (errors.Is(context.Cause(ctx), errOutdated) || errors.Is(err, errOutdated)) {
 		return nil, errOutdated
 	}
 	if err != nil {
@@ -164,9 +164,13 @@ func (r *Reconciler) run(
 	return tasksOf(last), err
 }
 
-func (r *Reconciler) cluster() rollout.Cluster {
+// cluster returns the runtime cluster for an operation on a Garden that was read after the operation began.
+func (r *Reconciler) cluster(garden *operatorv1alpha1.Garden) rollout.Cluster {
 	c := RuntimeCluster(r.Client)
 	c.Foresees = r.Foresee != nil
+	if !c.Foresees {
+		c.Fence = func(ctx context.Context) error { return r.ensureSameRotation(ctx, garden) }
+	}
 	return c
 }
 
@@ -185,7 +189,7 @@ func (r *Reconciler) planes(
 ) (*runtime.Platform, *virtual.ControlPlane) {
 	platform, plane := r.platform(garden, secrets, v), r.controlPlane(garden, secrets, v)
 	installer := install.Installer{
-		Cluster: r.cluster(), Secrets: secrets, Values: v, Limits: r.Timing.defaulted().Limits, OmitsDefinition: r.OmitsDefinition,
+		Cluster: r.cluster(garden), Secrets: secrets, Values: v, Limits: r.Timing.defaulted().Limits, OmitsDefinition: r.OmitsDefinition,
 		DefinitionKept: platform.ReportKept, DefinitionNewer: platform.ReportNewer, Abandons: plane.Abandons(), WayOut: plane.WithWayOut,
 	}
 	platform.Installer, plane.Installer = installer, installer
@@ -195,14 +199,14 @@ func (r *Reconciler) planes(
 // platform returns the components of the runtime cluster.
 func (r *Reconciler) platform(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *runtime.Platform {
 	return &runtime.Platform{
-		Cluster: r.cluster(), Secrets: secrets, Values: v, Garden: garden, Clock: r.Clock, Timing: r.Timing.Runtime, Recorder: r.Recorder,
+		Cluster: r.cluster(garden), Secrets: secrets, Values: v, Garden: garden, Clock: r.Clock, Timing: r.Timing.Runtime, Recorder: r.Recorder,
 	}
 }
 
 // controlPlane returns the control plane of the virtual cluster.
 func (r *Reconciler) controlPlane(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *virtual.ControlPlane {
 	return &virtual.ControlPlane{
-		Cluster: r.cluster(), Secrets: secrets, Values: v, Clock: r.Clock, Timing: r.Timing.Virtual,
+		Cluster: r.cluster(garden), Secrets: secrets, Values: v, Clock: r.Clock, Timing: r.Timing.Virtual,
 		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLostResources(garden),
 		Connection: r.Connection, Logs: r.Logs, Dial: r.Dial, Source: r.source(),
 		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// errOutdated is why an operation ends early: a user has deleted the Garden, changed its specification, or aborts a rotation. The next
-// operation follows at once. If this operation did not end early, the next one would have to wait until the tasks of this one have reached
-// their timeouts.
-var errOutdated = errors.New("the Garden was deleted or changed in the meantime, or a rotation is to be aborted")
+// errOutdated is why an operation ends early: a user has deleted the Garden, changed its specification, or aborts a rotation, or another
+// process has begun or advanced a rotation. The next operation follows at once. If this operation did not end early, the next one would
+// have to wait until the tasks of this one have reached their timeouts.
+var errOutdated = errors.New("the Garden, or the state of its rotations, has changed in the meantime, or a rotation is to be aborted")
 
 var errCurrent = errors.New("the Garden has not changed")
 
@@ -24,7 +25,7 @@ var errCurrent = errors.New("the Garden has not changed")
 func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1.Garden, end context.CancelCauseFunc) {
 	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
 	current := rollout.Identity(kind, "", garden.Name)
-	err := r.cluster().Until(ctx, 0, func(ctx context.Context) error {
+	err := r.cluster(garden).Until(ctx, 0, func(ctx context.Context) error {
 		live := rollout.MetadataOf(current)
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(current), live)
 		switch {
@@ -40,4 +41,18 @@ func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1
 	if err == nil {
 		end(errOutdated)
 	}
+}
+
+// ensureSameRotation returns errOutdated if the rotations in the status are not as they were when an operation began. Then this process was
+// paused for so long that another process became the leader. The other process may have deleted former keys meanwhile, so that API servers
+// must not encrypt with them again.
+func (r *Reconciler) ensureSameRotation(ctx context.Context, garden *operatorv1alpha1.Garden) error {
+	live := &operatorv1alpha1.Garden{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(garden), live); err != nil {
+		return fmt.Errorf("read Garden %s again: %w", garden.Name, err)
+	}
+	if live.UID != garden.UID || !equality.Semantic.DeepEqual(rotationOf(live), rotationOf(garden)) {
+		return errOutdated
+	}
+	return nil
 }

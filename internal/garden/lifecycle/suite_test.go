@@ -199,12 +199,7 @@ func newSceneIn(t *testing.T, state local.Stored) *scene {
 	s.Expect(err).NotTo(HaveOccurred())
 	operator := s.connect(prepared.operator, s.requests.Wrap)
 	s.reconciler = &lifecycle.Reconciler{
-		Client: operator,
-		Connection: &virtual.Connection{
-			Reader: operator, Namespace: s.namespace(), Clock: s.clock, Resolves: func(context.Context, string) bool { return true },
-			Tune: func(config *rest.Config) { *config = *rest.CopyConfig(s.virtual) },
-		},
-		Clock:    s.clock,
+		Client: operator, Connection: s.connection(operator), Clock: s.clock,
 		Identity: operatorv1alpha1.OperatorIdentity{ID: "id", Name: "operator-0", Version: "v1.149.3"},
 		Operator: values.Operator{
 			Namespace: "garden", Image: func(binary string) string { return "example.com/" + binary + ":v1" }, Images: images,
@@ -218,6 +213,14 @@ func newSceneIn(t *testing.T, state local.Stored) *scene {
 	s.play()
 	t.Cleanup(s.leave)
 	return s
+}
+
+// connection returns the connection of a process of the operator to the virtual cluster.
+func (s *scene) connection(operator client.Reader) *virtual.Connection {
+	return &virtual.Connection{
+		Reader: operator, Namespace: s.namespace(), Clock: s.clock, Resolves: func(context.Context, string) bool { return true },
+		Tune: func(config *rest.Config) { *config = *rest.CopyConfig(s.virtual) },
+	}
 }
 
 // awaitDefinitions waits until the API server serves the kinds whose definitions a state has.

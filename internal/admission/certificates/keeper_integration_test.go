@@ -57,6 +57,25 @@ func TestARestartChangesNothing(t *testing.T) {
 	g.Expect(served.Leaf.Equal(s.serving.certificate)).To(BeTrue())
 }
 
+// The processes were stopped until the certificate and the authority had expired: no API server trusts the server until the next process
+// has replaced both.
+func TestAProcessStartsAfterItsCertificatesHaveExpired(t *testing.T) {
+	g, w := NewWithT(t), newWorld(t)
+	w.work(w.keeper(nil))
+	_, old := w.secret()
+	w.clock.SetTime(old.authority.certificate.NotAfter.Add(time.Minute))
+
+	k := w.keeper(nil)
+	w.work(k)
+
+	served, err := k.GetCertificate(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(valid(served.Leaf, w.clock.Now())).To(BeTrue())
+	bundles := w.bundles()
+	g.Expect(bundles).To(HaveLen(1))
+	g.Expect(trusts([]byte(bundles[0]), served.Leaf, w.clock.Now())).To(Succeed())
+}
+
 // TestTwoReplicasThatBothWriteConverge pauses the first process before one of its requests. Meanwhile the second process does everything
 // that is due, and replaces the authority because a user has deleted the Secret. The first process does not know that it is late; by the
 // objects that it has read, nothing is due.

@@ -161,6 +161,11 @@ rotations: ## Run INTERLEAVINGS (10000) random orders of rotations, crashes, los
 	INTERLEAVINGS=$${INTERLEAVINGS:-10000} GENERATE_SEED=$${GENERATE_SEED:-1} \
 	  go test -count=1 -v -timeout 60m -run '^TestGeneratedInterleavings' ./internal/garden/rotation | grep -vE '^ *(=== |--- PASS.*/case)'
 
+.PHONY: orders
+orders: ## Run ORDERS (200) random orders of the same events on API servers (GENERATE_SEED=1 chooses them)
+	ORDERS=$${ORDERS:-200} GENERATE_SEED=$${GENERATE_SEED:-1} go run ./test/local/testservers run -- \
+	  go test -count=1 -v -timeout 240m -run '^TestGeneratedOrders' ./internal/garden/lifecycle | grep -vE '^ *(=== |--- PASS.*/case)'
+
 # All crash points of a whole Garden take hours, so `make crash` tries those of its parts.
 CRASHED ?= $$(hack/packages.sh TestCrashPoints ./internal/... | grep -vx ./internal/garden/lifecycle)
 .PHONY: crash

@@ -79,10 +79,10 @@ type object struct{ key, label string }
 
 type landscape struct {
 	*WithT
-	random  *mathrand.Rand
-	now     time.Time
-	events  []event
-	keys    int
+	random *mathrand.Rand
+	now    time.Time
+	events []event
+	keys   int
 
 	status   *operatorv1alpha1.CredentialsRotation
 	statuses []*operatorv1alpha1.CredentialsRotation

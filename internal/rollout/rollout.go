@@ -59,9 +59,25 @@ type Cluster struct {
 	LimitedKinds []string
 	// Foresees is true for a plan: its Client keeps all writes to itself, so no controller acts on them, and each wait ends at once.
 	Foresees bool
-	// Fence returns why the objects to deploy may be outdated, nil if they are not. Deploy calls it between the read of a live object and its
-	// update, which the API server refuses if the object changes after the read. Nil: they never are.
-	Fence func(context.Context) error
+	// Fence returns why a live object must not be updated, because the decisions of the program are outdated, or nil. Deploy calls it between
+	// the read of the object and its update, which the API server refuses if the object changes after the read. Nil: nothing is checked.
+	Fence Fence
+}
+
+// Fence checks a live object before its update.
+type Fence func(ctx context.Context, live *unstructured.Unstructured) error
+
+// And returns a Fence that checks the object with both. It may be nil.
+func (f Fence) And(other Fence) Fence {
+	if f == nil {
+		return other
+	}
+	return func(ctx context.Context, live *unstructured.Unstructured) error {
+		if err := f(ctx, live); err != nil {
+			return err
+		}
+		return other(ctx, live)
+	}
 }
 
 // Label is a label of objects.
@@ -144,7 +160,7 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 		return live, nil, nil
 	}
 	if c.Fence != nil {
-		if err = c.Fence(ctx); err != nil {
+		if err = c.Fence(ctx, live); err != nil {
 			return nil, nil, err
 		}
 	}

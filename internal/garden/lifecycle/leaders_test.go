@@ -132,24 +132,24 @@ func TestPausedLeaderWakesUpInEveryPhase(t *testing.T) {
 
 	pause(5, http.MethodGet) // 0 to 4: before a rotation
 	request("start")
-	pause(4, http.MethodPut) // 5 to 8: in phase Preparing
-	waiting(func() { wake(preparing, 0) })
+	pause(5, http.MethodPut) // 5 to 9: in phase Preparing
+	waiting(func() { wake(preparing, 0, 9) })
 	wake(prepared, 1, 5)
-	pause(3, http.MethodGet) // 9 to 11: in phase Prepared
+	pause(3, http.MethodGet) // 10 to 12: in phase Prepared
 	request("complete")
-	pause(2, http.MethodPut) // 12 and 13: in phase Completing
-	waiting(func() { wake(completing, 2, 6, 9) })
-	wake(completed, 3, 7, 10, 12)
+	pause(2, http.MethodPut) // 13 and 14: in phase Completing
+	waiting(func() { wake(completing, 2, 6, 10) })
+	wake(completed, 3, 7, 11, 13)
 	s.Expect(s.secrets("kube-apiserver-etcd-encryption-key")).To(HaveLen(1))
 
 	request("start")         // and this rotation is aborted
-	pause(1, http.MethodPut) // 14
+	pause(1, http.MethodPut) // 15
 	s.mustReconcile()
-	wake(prepared, 4, 8, 11, 13)
+	wake(prepared, 4, 8, 12, 14)
 	s.clock.SetTime(s.clock.Now().Add(time.Hour))
 	s.edit(annotated("espalier.dev/abort-rotation", "certificate-authorities,service-account-key,encryption-key,workload-identity-key"))
 	s.mustReconcile()
-	wake(prepared, 14)
+	wake(prepared, 15)
 	s.mustReconcile()
 	authorities, key := s.phases()
 	s.Expect([]any{authorities, key}).To(HaveEach(completed))

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -169,7 +170,9 @@ func (r *Reconciler) cluster(garden *operatorv1alpha1.Garden) rollout.Cluster {
 	c := RuntimeCluster(r.Client)
 	c.Foresees = r.Foresee != nil
 	if !c.Foresees {
-		c.Fence = func(ctx context.Context) error { return r.ensureSameRotation(ctx, garden) }
+		c.Fence = func(ctx context.Context, _ *unstructured.Unstructured) error {
+			return r.ensureSameRotation(ctx, garden)
+		}
 	}
 	return c
 }

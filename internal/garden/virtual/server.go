@@ -8,8 +8,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/exposure"
@@ -17,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/judgement"
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/values"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
@@ -24,6 +29,8 @@ import (
 type server struct {
 	// name is the name of the Deployment.
 	name string
+	// object is the object whose specification has the encryption configuration: the Deployment, or the ManagedResource that has it.
+	object *unstructured.Unstructured
 	// keyName is the logical name of the encryption key.
 	keyName string
 	// labels are the labels of the Pods.
@@ -39,7 +46,8 @@ type server struct {
 
 func kubernetesServer(timing Timing) server {
 	return server{
-		name: kubeapiserver.Name, keyName: kubeapiserver.EncryptionKeyName, labels: exposure.Labels(),
+		name: kubeapiserver.Name, object: rollout.Identity(deploymentKind, "", kubeapiserver.Name),
+		keyName: kubeapiserver.EncryptionKeyName, labels: exposure.Labels(),
 		timeout: timing.APIServer, served: apiserver.OfKubernetes,
 		key: kubeapiserver.EncryptionKey, encrypted: kubeapiserver.EncryptedResources,
 	}
@@ -47,7 +55,8 @@ func kubernetesServer(timing Timing) server {
 
 func gardenerServer(timing Timing) server {
 	return server{
-		name: gardenerapiserver.Name, keyName: gardenerapiserver.EncryptionKeyName, labels: gardenerapiserver.Labels(),
+		name: gardenerapiserver.Name, object: rollout.Identity(rollout.ManagedResource, "", gardenerapiserver.RuntimeManagedResource),
+		keyName: gardenerapiserver.EncryptionKeyName, labels: gardenerapiserver.Labels(),
 		timeout: timing.Gardener, served: apiserver.OfGardener,
 		key: gardenerapiserver.EncryptionKey, encrypted: gardenerapiserver.EncryptedResources,
 	}
@@ -109,14 +118,39 @@ type deployment struct {
 	unmark func(ctx context.Context, annotations ...string) error
 }
 
+var errChanged = errors.New("another process has changed it")
+
+// unlessChanged returns a rewriter that does not update the object of an API server if its specification changes after this call. Two
+// processes can prepare the same key: one that was paused would let Pods write with the old key again, when the other one has written all
+// objects with the new key.
+func (r rewriter) unlessChanged(ctx context.Context, of server) (rewriter, error) {
+	kind, name, before := of.object.GetKind(), of.object.GetName(), rollout.MetadataOf(of.object)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.name, Name: name}, before)
+	if client.IgnoreNotFound(err) != nil {
+		return r, fmt.Errorf("read %s %s/%s: %w", kind, r.name, name, err)
+	}
+	r.Fence = r.Fence.And(func(_ context.Context, live *unstructured.Unstructured) error {
+		if live.GetKind() != kind || live.GetName() != name || live.GetGeneration() == before.Generation {
+			return nil
+		}
+		return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errChanged)
+	})
+	r.installer.Cluster = r.Cluster
+	return r, nil
+}
+
 // deployServer deploys an API server, as the deployment of a rewriter does. A new encryption key takes two deployments: all Pods must be
 // able to read with it before one of them writes with it. So does a resource that was not encrypted before.
 func (r rewriter) deployServer(ctx context.Context, of server, as func(rewriter) deployment) error {
-	d := as(r)
 	key, err := r.secrets.Generate(ctx, of.key(r.values))
 	if err != nil {
 		return err
 	}
+	fenced, err := r.unlessChanged(ctx, of)
+	if err != nil {
+		return err
+	}
+	d := as(fenced)
 	live, err := r.deployment(ctx, of.name)
 	if err != nil {
 		return err
@@ -155,6 +189,9 @@ func (r rewriter) deployServer(ctx context.Context, of server, as func(rewriter)
 	if err != nil {
 		return err
 	}
+	if fenced, err = r.unlessChanged(ctx, of); err != nil {
+		return err
+	}
 	if live, err = r.deployment(ctx, of.name); err != nil {
 		return err
 	}
@@ -164,5 +201,5 @@ func (r rewriter) deployServer(ctx context.Context, of server, as func(rewriter)
 	if addsKey {
 		metav1.SetMetaDataAnnotation(&live.ObjectMeta, apiserver.NewKeyPopulated, "true")
 	}
-	return d.apply(ctx, key, live, nil)
+	return as(fenced).apply(ctx, key, live, nil)
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The rotations of a highly available Garden are those of rotation_test.go: there, no restart of an etcd explains a failed request.
+// File rotation_test.go has the rotations, also of a highly available Garden, for which no restart of an etcd explains a failed request.
 var _ = Describe("the Garden of make up-garden HA=true", Ordered, ContinueOnFailure, Label("garden", "availability"), func() {
 	var (
 		l       localGarden

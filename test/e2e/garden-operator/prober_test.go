@@ -35,7 +35,7 @@ const (
 	shortPause    = 200 * time.Millisecond
 	answerTimeout = 5 * time.Second
 	// calledNamespace is a namespace of the virtual cluster. kube-apiserver calls a webhook of Gardener's admission controller for Secrets in
-	// it, because its label is that of a project.
+	// it, because it has the label of namespaces of projects.
 	calledNamespace = "e2e-called"
 )
 

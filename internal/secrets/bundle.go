@@ -105,9 +105,13 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 
 // wasForgotten reports whether a Secret has a key or certificate that bundles have, but not those that were observed. It was rotated away
 // then, and restored since. If the observed bundles have only content of earlier rotations, they are from before it, and a later bundle was
-// lost. Content to which an abort has led back is also of a later rotation.
+// lost. Content to which an abort has led back is also of a later rotation. Until an abort completes, the aborted content is not rotated
+// away, although a bundle from before the aborted rotation has the same content as the bundle after the abort.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	name := secret.Labels[LabelName]
+	if began, isAborted := i.options.Aborted[name]; isAborted && generation(secret) == began.Unix() {
+		return false
+	}
 	observed := map[string][]byte{}
 	for _, each := range i.bundlesOf(name) {
 		for key, value := range each.Data {

@@ -48,7 +48,7 @@ func TestAbortLeadsBackToTheFormerAuthority(t *testing.T) {
 			g.Expect(n.only(t, "client").Labels["checksum-of-signing-ca"]).To(Equal(n.only(t, "server").Labels["checksum-of-signing-ca"]))
 			aborted, exists := inventory.Get("ca", secrets.Old)
 			bundle := string(get(t, inventory, "ca", secrets.Bundle).Data["bundle.crt"])
-			g.Expect(exists).To(Equal(begun != 0 && begun != 1), "an authority without a bundle was never used")
+			g.Expect(exists).To(Equal(begun != 0), "its bundle may have been lost")
 			if exists {
 				g.Expect(bundle).To(Equal(string(former.Data["ca.crt"]) + string(aborted.Data["ca.crt"])))
 				g.Expect(inventory.Former("ca")).To(HaveField("Name", aborted.Name), "servers must refuse it in the end")

@@ -160,7 +160,7 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 		return live, nil, nil
 	}
 	if c.Fence != nil {
-		if err = c.Fence(ctx, live); err != nil {
+		if err := c.Fence(ctx, live); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -185,6 +185,7 @@ func (r *Reconciler) dropKubeconfig(ctx context.Context, o object, name string) 
 	if err := o.virtual.Patch(ctx, o.live, conflict.MergeFrom(before)); err != nil {
 		return fmt.Errorf("remove reference to Secret %s/%s: %w", o.g.Namespace, name, err)
 	}
+	o.g.Generation = o.live.GetGeneration() // the status is about the spec without the reference
 	return nil
 }
 

@@ -378,4 +378,5 @@ func TestAGardenletIsDeployedIntoTheClusterOfAKubeconfig(t *testing.T) {
 	s.Expect(state).To(Equal(isDone))
 	s.Expect(apierrors.IsNotFound(s.read("Secret", "remote"))).To(BeTrue())
 	s.Expect(s.get().Spec.KubeconfigSecretRef).To(BeNil())
+	s.Expect(s.get().Status.ObservedGeneration).To(Equal(s.get().Generation))
 }

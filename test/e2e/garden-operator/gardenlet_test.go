@@ -44,8 +44,9 @@ var _ = Describe("a Gardenlet in the place of the gardenlet of make up-garden SE
 			Expect(c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", folder)).Error().NotTo(HaveOccurred())
 			l.awaitSeed(ctx)
 		}, NodeTimeout(limit))
-		configureOperator(ctx, "gardenlets", true)
-		DeferCleanup(configureOperator, "gardenlets", false)
+		const setting = "gardenlets: true"
+		configureOperator(ctx, setting, true)
+		DeferCleanup(configureOperator, setting, false)
 
 		l.createGardenlet(ctx, registry, config, string(images))
 		state := func(ctx context.Context) (string, error) {

@@ -82,18 +82,18 @@ func refusals(ctx context.Context) (int, error) {
 // setProjectController changes a setting in the configuration of the operator, and requests a reconciliation of the Garden.
 func (l localGarden) setProjectController(ctx context.Context, on bool) {
 	GinkgoHelper()
-	configureOperator(ctx, "projectController", on)
+	configureOperator(ctx, "projectController: true", on)
 	Expect(l.reconcile(ctx)).To(Succeed())
 	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
 	Eventually(ctx, l.kubectl).WithArguments("get", "validatingadmissionpolicies", "-o", "name").
 		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
 }
 
-// configureOperator turns a setting in section espalier.garden of the configuration of the operator on or off.
-func configureOperator(ctx context.Context, setting string, on bool) {
+// configureOperator adds a line to section espalier.garden of the configuration of the operator, or removes it.
+func configureOperator(ctx context.Context, line string, on bool) {
 	GinkgoHelper()
 	const without = "    images: {"
-	with := "    " + setting + ": true\n" + without
+	with := "    " + line + "\n" + without
 	configuration := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}
 	Expect(c.Client.Get(ctx, key, configuration)).To(Succeed())

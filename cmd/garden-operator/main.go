@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden"
 	"github.com/espalier-dev/espalier/internal/garden/backup"
+	"github.com/espalier-dev/espalier/internal/garden/plan"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -21,7 +22,7 @@ func program() process.Program {
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-	p.Subcommands = append(backup.Commands(p), garden.Planner(p, os.Stdin), garden.StatusScreen(p))
+	p.Subcommands = append(backup.Commands(p), plan.Command(p, os.Stdin), garden.StatusScreen(p))
 	return p
 }
 

@@ -10,10 +10,13 @@ import (
 	"syscall"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/espalier-dev/espalier/internal/garden/plan"
 	"github.com/espalier-dev/espalier/internal/kubectl"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -25,13 +28,17 @@ func run() int {
 	defer stop()
 	klog.SetLogger(logr.Discard()) // The errors that libraries log are also returned.
 	terminal := term.IsTerminal(int(os.Stdout.Fd()))
+	self := process.Program{Name: "kubectl-espalier", Source: "runtime"}
 	command := kubectl.Command(kubectl.Options{
 		Out: os.Stdout, Err: os.Stderr, Clock: clock.RealClock{}, Version: process.Version,
 		Terminal: terminal, Colours: terminal && os.Getenv("NO_COLOR") == "",
+		GardenPlan: func(cluster clientcmd.ClientConfig) *cobra.Command {
+			return plan.KubectlCommand(self, cluster, os.Stdin)
+		},
 	})
 	err := command.ExecuteContext(ctx)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+	if _, problem := process.ExitOf(err, 1); problem != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", problem)
 	}
 	return kubectl.ExitCode(err)
 }

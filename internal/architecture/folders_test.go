@@ -11,6 +11,8 @@ type layout struct {
 	families []string
 	// binaries are the folders of cmd/, each with the family that runs in its process.
 	binaries map[string]string
+	// guests are the folders of other families whose commands a binary offers, too.
+	guests map[string]string
 	// pure are the folders below internal/ whose files only compute.
 	pure []string
 }
@@ -38,6 +40,7 @@ func project() layout {
 			"chart",
 			"chart/charttest",
 			"chart/placeholder",
+			"chart/registry",
 			"config",
 			"conflict",
 			"deployable",
@@ -87,5 +90,6 @@ func project() layout {
 	// Tools of users run in no cluster, so package deployable does not list them.
 	l.binaries["kubectl-espalier"] = "kubectl"
 	l.families = append(l.families, "kubectl")
+	l.guests = map[string]string{"kubectl-espalier": "internal/garden/plan"}
 	return l
 }

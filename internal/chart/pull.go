@@ -2,38 +2,22 @@ package chart
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry/remote"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/espalier-dev/espalier/internal/chart/registry"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Source describes a chart in a registry.
-type Source struct {
-	// Reference is "host/repository:tag" or "host/repository@sha256:…", with or without the prefix "oci://". A digest wins over a tag.
-	Reference string
-	// Digest is the digest that an earlier pull returned. If it is set, the tag is not resolved again.
-	Digest string
-	// PullSecret is the content of .dockerconfigjson of a pull Secret, empty for access without credentials. An entry applies to all
-	// repositories of its host.
-	PullSecret []byte
-	// CA are PEM certificates that replace the authorities of the system; empty for these.
-	CA []byte
-}
+// Source describes a chart in a registry. It must name a tag or a digest.
+type Source = registry.Source
 
 // Pulled is a chart from a registry.
 type Pulled struct {
@@ -49,8 +33,6 @@ const (
 	maxManifest = 1 << 20
 	// pullTimeout bounds a pull from a registry that answers slowly.
 	pullTimeout = time.Minute
-	// maxRedirects is the limit of Go's own client.
-	maxRedirects = 10
 )
 
 // Pull gets a chart from a registry, by HTTPS only, and verifies its digests. If the policy has keys, it verifies the signature, too.
@@ -62,7 +44,7 @@ func (p Policy) Pull(ctx context.Context, source Source) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, fmt.Errorf("read keys of the chart policy: %w", err)
 	}
-	repository, transport, err := source.connect()
+	repository, transport, err := source.Connect()
 	if err != nil {
 		return Pulled{}, fmt.Errorf("pull chart: %w", err)
 	}
@@ -95,63 +77,12 @@ func (p Policy) Raw(archive []byte) (Pulled, error) {
 	return Pulled{Digest: digest.FromBytes(archive).String(), Archive: archive}, nil
 }
 
-func (s Source) connect() (*remote.Repository, *http.Transport, error) {
-	repository, err := remote.NewRepository(strings.TrimPrefix(s.Reference, "oci://"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("reference %q is not valid", excerpt.Quoted(s.Reference))
-	}
-	if s.Digest != "" {
-		if digest.Digest(s.Digest).Validate() != nil {
-			return nil, nil, fmt.Errorf("digest %q is not valid", excerpt.Quoted(s.Digest))
-		}
-		repository.Reference.Reference = s.Digest
-	}
-	if repository.Reference.Reference == "" {
-		return nil, nil, fmt.Errorf("reference %q has neither tag nor digest", excerpt.Quoted(s.Reference))
-	}
-	transport, err := s.transport()
-	if err != nil {
-		return nil, nil, err
-	}
-	client := &auth.Client{Client: &http.Client{Transport: transport, CheckRedirect: onlyHTTPS}, Cache: auth.NewCache()}
-	if len(s.PullSecret) > 0 {
-		store, err := credentials.NewMemoryStoreFromDockerConfig(s.PullSecret)
-		if err != nil { // the message may quote the Secret
-			return nil, nil, errors.New("pull Secret is not a .dockerconfigjson")
-		}
-		client.Credential = credentials.Credential(store)
-	}
-	repository.Client, repository.MaxMetadataBytes = client, maxManifest
-	return repository, transport, nil
-}
-
-func (s Source) transport() (*http.Transport, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(s.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(s.CA) {
-			return nil, errors.New("CA bundle contains no certificate")
-		}
-	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}, nil
-}
-
-func onlyHTTPS(request *http.Request, via []*http.Request) error {
-	if request.URL.Scheme != "https" {
-		return errors.New("redirected to a URL without TLS")
-	}
-	if len(via) >= maxRedirects {
-		return errors.New("redirected too often")
-	}
-	return nil
-}
-
 // fetchManifest returns a manifest by tag or digest, and its digest.
 func fetchManifest(ctx context.Context, repository *remote.Repository, reference string) (ocispec.Manifest, digest.Digest, error) {
 	var manifest ocispec.Manifest
 	descriptor, err := repository.Resolve(ctx, reference)
 	if err != nil {
-		return manifest, "", withoutQuery(err)
+		return manifest, "", registry.WithoutQuery(err)
 	}
 	if descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return manifest, "", fmt.Errorf("media type %q is not a manifest", excerpt.Quoted(descriptor.MediaType))
@@ -189,16 +120,5 @@ func fetch(ctx context.Context, from content.Fetcher, descriptor ocispec.Descrip
 		return nil, fmt.Errorf("content is larger than %d bytes", limit)
 	}
 	data, err := content.FetchAll(ctx, from, descriptor)
-	return data, withoutQuery(err)
-}
-
-var query = regexp.MustCompile(`\?[^\s"]*`)
-
-// withoutQuery returns an error without the queries of URLs, which contain signatures if a registry redirects to a storage, and with
-// bounded texts of the registry.
-func withoutQuery(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.New(excerpt.Ends(query.ReplaceAllString(err.Error(), ""), maxCause))
+	return data, registry.WithoutQuery(err)
 }

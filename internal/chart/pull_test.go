@@ -50,6 +50,19 @@ func TestTagsAreResolvedOnce(t *testing.T) {
 	g.Expect(Policy{}.Pull(t.Context(), source)).To(Equal(pulled))
 }
 
+func TestRegistriesAreAskedWhetherTheyHaveAnArtifact(t *testing.T) {
+	g := NewWithT(t)
+	r := charttest.NewRegistry(t)
+	r.Push(t, "1.0", []byte("chart"))
+	g.Expect(sourceOf(r, "1.0").Exists(t.Context())).To(BeTrue())
+	g.Expect(sourceOf(r, "2.0").Exists(t.Context())).To(BeFalse())
+	r.Password = password
+	_, err := sourceOf(r, "1.0").Exists(t.Context())
+	g.Expect(err).To(MatchError(ContainSubstring("credential not found")))
+	_, err = Source{Reference: "shop"}.Exists(t.Context())
+	g.Expect(err).To(MatchError(`reference "shop" is not valid`))
+}
+
 func TestPullSecretsOpenRegistries(t *testing.T) {
 	g := NewWithT(t)
 	r := charttest.NewRegistry(t)

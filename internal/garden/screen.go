@@ -16,6 +16,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/apply/difference"
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/plan"
+	"github.com/espalier-dev/espalier/internal/garden/settings"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/gardenstatus"
 	"github.com/espalier-dev/espalier/internal/process"
@@ -30,13 +32,20 @@ func StatusScreen(program process.Program) process.Subcommand {
 		Name:    "status",
 		Purpose: "print the state of the Garden on one screen",
 		Run: func(ctx context.Context, args []string, out io.Writer) error {
-			if err := runStatus(ctx, program, args, out); err != nil {
-				return process.Exit(exitRefused, err)
+			err := runStatus(ctx, program, args, out)
+			switch {
+			case errors.Is(err, errWatched):
+				return process.Exit(0, nil)
+			case err != nil:
+				return process.Exit(1, err)
 			}
 			return nil
 		},
 	}
 }
+
+// errWatched is the end of a screen that was watched until the user has interrupted it.
+var errWatched = errors.New("watched until interrupted")
 
 type statusFlags struct {
 	config, output string
@@ -79,7 +88,7 @@ func runStatus(ctx context.Context, program process.Program, args []string, out 
 	if proceed, err := line.Parse(args, out); err != nil || !proceed {
 		return err
 	}
-	_, _, live, err := connectReadOnly(program, f.config)
+	_, _, live, err := plan.ConnectReadOnly(program, f.config, nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +96,10 @@ func runStatus(ctx context.Context, program process.Program, args []string, out 
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
 	screen := screenOf(live, f.output, terminal && os.Getenv("NO_COLOR") == "")
 	if f.watch {
-		return gardenstatus.Watch(ctx, live, out, terminal, screen)
+		if err := gardenstatus.Watch(ctx, live, out, terminal, screen); err != nil {
+			return err
+		}
+		return errWatched
 	}
 	text, err := screen(ctx)
 	if err != nil {
@@ -103,8 +115,8 @@ func runStatus(ctx context.Context, program process.Program, args []string, out 
 func screenOf(live client.WithWatch, output string, colours bool) func(ctx context.Context) (string, error) {
 	now := clock.RealClock{}
 	connection := &virtual.Connection{
-		Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: resolves,
-		Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(readOnly) },
+		Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: settings.Resolves,
+		Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(plan.ReadOnly) },
 	}
 	metrics := func(ctx context.Context) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, metricsTimeout)

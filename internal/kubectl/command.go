@@ -1,7 +1,8 @@
 // Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm and
 // approve write.
 //
-// Each command reads objects, turns them into an answer of package view, and prints the answer. No command reads the data of a Secret.
+// Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data of
+// a Secret; Options.GardenPlan does.
 package kubectl
 
 import (
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
+	"github.com/espalier-dev/espalier/internal/process"
 )
 
 // Options are the surroundings of the program.
@@ -28,11 +30,13 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Terminal is true if Out is a terminal, and Colours if it shows colours.
 	Terminal, Colours bool
+	// GardenPlan returns the command that foresees a reconciliation of a Garden in a cluster.
+	GardenPlan func(cluster clientcmd.ClientConfig) *cobra.Command
 	// Version is the version of the program.
 	Version string
 }
 
-// The exit codes of the program. 0 means that the question was answered, or that the state that wait waits for was reached.
+// The exit codes of the program, except of garden plan. 0 means that the question was answered, or that the state that wait waits for was reached.
 const (
 	exitError    = 1
 	exitTimedOut = 2
@@ -49,7 +53,8 @@ func ExitCode(err error) int {
 	case errors.Is(err, errTimedOut):
 		return exitTimedOut
 	}
-	return exitError
+	code, _ := process.ExitOf(err, exitError)
+	return code
 }
 
 // program contains the values of the flags that all commands share.
@@ -77,7 +82,8 @@ func Command(options Options) *cobra.Command {
 		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume, confirm and
 approve write.
 
-Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit.`,
+Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit. Those of garden plan are in its
+help.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(formats, p.output) {
 				return fmt.Errorf("--output %q: want %s", p.output, strings.Join(formats[1:], ", "))

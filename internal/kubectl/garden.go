@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/gardenstatus"
@@ -17,6 +18,7 @@ func (p *program) garden() *cobra.Command {
 	garden := &cobra.Command{Use: "garden", Short: "Answer questions about Gardens"}
 	garden.AddCommand(
 		p.gardenStatus(),
+		p.GardenPlan(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(p.rules, p.overrides)),
 		&cobra.Command{
 			Use: "tasks [GARDEN]", Short: "List the tasks of a Garden that are not done; with -o wide, all tasks", Args: cobra.MaximumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {

@@ -82,16 +82,19 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	}, nil
 }
 
-// DialAsUser connects to the cluster that kubectl would use, as both source and target: to the current context of KUBECONFIG, else of
-// ~/.kube/config. The kubeconfig belongs to the user, so it may, unlike the kubeconfig of a process, run programs and impersonate other
+// DialAsUser connects to the cluster of UserConfig, as both source and target. Without UserConfig, it is the cluster that kubectl would use:
+// the current context of KUBECONFIG, else of ~/.kube/config. The kubeconfig belongs to the user, so it may, unlike the kubeconfig of a process, run programs and impersonate other
 // users.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
-		&clientcmd.ConfigOverrides{})
+	loader := s.UserConfig
+	if loader == nil {
+		loader = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
+			&clientcmd.ConfigOverrides{})
+	}
 	base, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find a cluster to compare with: %w; set KUBECONFIG, or name a configuration file with --config", err)
+		return nil, fmt.Errorf("find the cluster of the user: %w; set KUBECONFIG, or name a configuration file with --config", err)
 	}
 	connection, err := s.connection(tuneConfig(base, config.ClientConnection{}, s.Program.UserAgent()), scheme)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -37,6 +38,8 @@ type Setup struct {
 	Log logr.Logger
 	// WrapTransport, if not nil, wraps the transport of both clusters: tests use it to count requests and to interrupt them.
 	WrapTransport func(http.RoundTripper) http.RoundTripper
+	// UserConfig is the kubeconfig for DialAsUser; nil: the kubeconfig that kubectl would use.
+	UserConfig clientcmd.ClientConfig
 	// Clock is the clock of the process; nil stands for the real one. Tests use a fake clock.
 	Clock clock.WithTickerAndDelayedExecution
 	// Patience is how long Connect waits for API servers that do not answer; 0 means that it does not wait.

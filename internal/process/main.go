@@ -35,7 +35,7 @@ func Main(run Function, subcommands ...Subcommand) int {
 	defer signal.Stop(signals)
 	args := os.Args[1:]
 	if chosen, rest := choose(subcommands, args); chosen != nil {
-		return chosen.supervise(rest, os.Stdout, os.Stderr, signals)
+		return chosen.supervise(rest, os.Stdout, os.Stderr, signals, Grace)
 	}
 	return supervise(run, args, os.Stdout, signals, Grace)
 }

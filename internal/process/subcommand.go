@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -23,8 +24,18 @@ type Subcommand struct {
 // failed is the exit code of a subcommand that could not do its work. The exit code 1 is reserved for results, as in diff.
 const failed = 2
 
-// Exit returns an error that ends a subcommand with the given exit code, after err is printed; err may be nil.
+// Exit returns an error that ends a subcommand with the given exit code, after err is printed; err may be nil. Exit(0, nil) is for
+// subcommands that run until they are interrupted.
 func Exit(code int, err error) error { return &exitError{code: code, err: err} }
+
+// ExitOf returns the exit code of an error, and the error to print, which may be nil. The code is fallback for errors that Exit did not
+// return.
+func ExitOf(err error, fallback int) (code int, problem error) {
+	if own, ok := errors.AsType[*exitError](err); ok {
+		return own.code, own.err
+	}
+	return fallback, err
+}
 
 type exitError struct {
 	code int
@@ -88,9 +99,9 @@ func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest [
 	return nil, nil
 }
 
-// supervise runs the subcommand and returns its exit code. If a signal ends the subcommand, the exit code is that of a failure: the output
-// until then is incomplete.
-func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-chan os.Signal) int {
+// supervise runs the subcommand and returns its exit code. If a signal ends the subcommand, the exit code is that of a failure, because the
+// output until then is incomplete, unless the subcommand ends with Exit(0, nil) within the grace: it runs until it is interrupted.
+func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-chan os.Signal, grace time.Duration) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -99,18 +110,26 @@ func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-cha
 	case err := <-done:
 		return s.report(errs, err)
 	case <-signals:
-		return s.report(errs, errors.New("interrupted"))
+		cancel()
 	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		if end, ok := errors.AsType[*exitError](err); ok && end.code == 0 {
+			return s.report(errs, err)
+		}
+	case <-signals:
+	case <-timer.C:
+	}
+	return s.report(errs, errors.New("interrupted"))
 }
 
 func (s *Subcommand) report(errs io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	code, problem := failed, err
-	if own, ok := errors.AsType[*exitError](err); ok {
-		code, problem = own.code, own.err
-	}
+	code, problem := ExitOf(err, failed)
 	if problem != nil {
 		fmt.Fprintf(errs, "Error: %v\n", problem)
 	}

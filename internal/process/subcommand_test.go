@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -33,18 +34,26 @@ func TestHowASubcommandEnds(t *testing.T) {
 		},
 		"after a signal": {
 			run:     func(context.Context, []string, io.Writer) error { select {} },
+			signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, code: 2, errs: "Error: interrupted\n",
+		},
+		"after a signal, with an incomplete result": {
+			run:     func(ctx context.Context, _ []string, _ io.Writer) error { <-ctx.Done(); return nil },
 			signals: []os.Signal{syscall.SIGINT}, code: 2, errs: "Error: interrupted\n",
+		},
+		"after a signal, which it waits for": {
+			run:     func(ctx context.Context, _ []string, _ io.Writer) error { <-ctx.Done(); return Exit(0, nil) },
+			signals: []os.Signal{syscall.SIGINT},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			signals := make(chan os.Signal, 1)
+			signals := make(chan os.Signal, 2)
 			for _, s := range tc.signals {
 				signals <- s
 			}
 			var out, errs bytes.Buffer
 			s := Subcommand{Run: tc.run}
-			g.Expect(s.supervise(nil, &out, &errs, signals)).To(Equal(tc.code))
+			g.Expect(s.supervise(nil, &out, &errs, signals, time.Minute)).To(Equal(tc.code))
 			g.Expect(errs.String()).To(Equal(tc.errs))
 			g.Expect(out.String()).To(BeEmpty())
 		})

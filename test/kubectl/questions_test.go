@@ -13,16 +13,20 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/plan"
 	"github.com/espalier-dev/espalier/internal/kubectl"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -344,6 +348,7 @@ func mistakesAreExplained(t *testing.T, e env, viewer user) {
 		"wait web --for done -n team-shops":   `--for "done": want a list of applied, healthy, rolled-out, or deleted`,
 		"wait nothing -n team-shops":          `managedresources.resources.gardener.cloud "nothing" not found`,
 		"garden tasks nowhere":                "kubectl espalier garden status lists Gardens",
+		"garden plan":                         "name a file with -f; see kubectl espalier garden plan --help",
 		"status --server https://127.0.0.1:1": "is the cluster of --context the right one, and can it be reached?",
 		"status --contxt nowhere":             "unknown flag: --contxt; see kubectl espalier status --help",
 		"status --context nowhere":            "connect to source cluster: context \"nowhere\" does not exist; see --kubeconfig and --context",
@@ -455,7 +460,11 @@ func (e env) user(name, namespace string) user {
 func (u user) ask(command string) (output string, code int) {
 	var out bytes.Buffer
 	tomorrow := clocktesting.NewFakePassiveClock(time.Now().Add(24*time.Hour + 30*time.Minute))
-	root := kubectl.Command(kubectl.Options{Out: &out, Err: &out, Clock: tomorrow})
+	root := kubectl.Command(kubectl.Options{
+		Out: &out, Err: &out, Clock: tomorrow, GardenPlan: func(cluster clientcmd.ClientConfig) *cobra.Command {
+			return plan.KubectlCommand(process.Program{Name: "kubectl-espalier", Source: "runtime"}, cluster, strings.NewReader(""))
+		},
+	})
 	arguments := strings.Fields(strings.ReplaceAll(command, "team-shops", u.Namespace))
 	root.SetArgs(slices.Insert(arguments, 1, "--kubeconfig", u.kubeconfig))
 	err := root.ExecuteContext(u.Ctx)

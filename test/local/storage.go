@@ -16,6 +16,14 @@ import (
 // "/registry/deployments/garden/gardener-apiserver".
 type Stored map[string][]byte
 
+// IsWrittenByClients reports whether the object with a key is not one that API servers themselves write again and again.
+func IsWrittenByClients(key string) bool {
+	return !slices.ContainsFunc([]string{
+		"events/", "leases/", "masterleases/", "peerserverleases/", "apiregistration.k8s.io/", "flowschemas/", "prioritylevelconfigurations/",
+		"servicecidrs/",
+	}, func(each string) bool { return strings.HasPrefix(key, "/registry/"+each) })
+}
+
 // Storage reads and writes the etcd of an API server. It copies objects and writes them back, with their UIDs and statuses, for a small
 // part of the processor time of requests to the API server. The API server notices each change like a change of another API server. Only
 // one goroutine may use a Storage.

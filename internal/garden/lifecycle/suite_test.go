@@ -111,14 +111,6 @@ var prepared struct {
 	bare, empty, installed local.Stored
 }
 
-// holds reports whether a state has the objects with a key. The API server itself writes the other objects.
-func holds(key string) bool {
-	return !slices.ContainsFunc([]string{
-		"events/", "leases/", "masterleases/", "peerserverleases/", "apiregistration.k8s.io/", "flowschemas/", "prioritylevelconfigurations/",
-		"servicecidrs/",
-	}, func(each string) bool { return strings.HasPrefix(key, "/registry/"+each) })
-}
-
 // newScene returns a scene without a Garden.
 func newScene(t *testing.T) *scene {
 	t.Helper()
@@ -155,7 +147,7 @@ func prepare(t *testing.T) {
 	}
 	g, server := NewWithT(t), binary.Servers(t).Target
 	var err error
-	prepared.storage, err = server.Storage(holds)
+	prepared.storage, err = server.Storage(local.IsWrittenByClients)
 	g.Expect(err).NotTo(HaveOccurred())
 	s := &scene{WithT: g, t: t, virtual: binary.Servers(t).Source.Config}
 	s.admin = s.connect(server.Config, nil)

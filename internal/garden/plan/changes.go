@@ -98,6 +98,31 @@ func restartsOf(all []history, read contents) []Restart {
 	return restarts
 }
 
+// RestartsBetween returns the workloads whose Pods are replaced when complete manifests take the place of others.
+func RestartsBetween(before, after []*unstructured.Unstructured) []Restart {
+	at := func(all []*unstructured.Unstructured, kind, namespace, name string) *unstructured.Unstructured {
+		for _, each := range all {
+			if each.GetKind() == kind && each.GetNamespace() == namespace && each.GetName() == name {
+				return each
+			}
+		}
+		return nil
+	}
+	both := make([]history, 0, len(after))
+	for _, each := range after {
+		former := at(before, each.GetKind(), each.GetNamespace(), each.GetName())
+		both = append(both, history{cluster: runtimeCluster, exact: true, states: []*unstructured.Unstructured{former, each}})
+	}
+	return restartsOf(both, func(kind, namespace, name string) map[string]any {
+		o := cmp.Or(at(before, kind, namespace, name), at(after, kind, namespace, name))
+		if o == nil {
+			return nil
+		}
+		data, _, _ := unstructured.NestedMap(o.Object, "data")
+		return data
+	})
+}
+
 // restart counts the rollouts of a workload, and collects their reasons.
 func (h history) restart(read contents) Restart {
 	restart := Restart{Kind: h.last().GetKind(), Namespace: h.last().GetNamespace(), Name: h.last().GetName(), Task: h.task}
@@ -115,16 +140,64 @@ func (h history) restart(read contents) Restart {
 	return restart
 }
 
+// imagesOf returns the images that workloads of the runtime cluster have after a reconciliation, and that none of them has before.
+func imagesOf(all []history) []string {
+	before, after := map[string]bool{}, map[string]bool{}
+	for _, h := range all {
+		if h.cluster == runtimeCluster {
+			addImages(before, h.first())
+			addImages(after, h.last())
+		}
+	}
+	maps.DeleteFunc(after, func(image string, _ bool) bool { return before[image] })
+	return slices.Sorted(maps.Keys(after))
+}
+
+// addImages adds the images of a workload.
+func addImages(images map[string]bool, o *unstructured.Unstructured) {
+	if o == nil || !isWorkload(o.GetKind()) {
+		return
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	pod, isTemplate, _ := unstructured.NestedMap(spec, "template", "spec")
+	if !isTemplate {
+		pod = spec
+	}
+	found := []any{pod["image"]}
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _, _ := unstructured.NestedSlice(pod, list)
+		for _, each := range containers {
+			container, _ := each.(map[string]any)
+			found = append(found, container["image"])
+		}
+	}
+	for _, each := range found {
+		if image, is := each.(string); is && image != "" {
+			images[image] = true
+		}
+	}
+}
+
 // maxReasons is the maximum number of reasons for one restart.
 const maxReasons = 10
+
+var (
+	// templated are the kinds of workloads with a Pod template, and deployed the kinds for which another program deploys Pods.
+	templated = []string{"Deployment", "StatefulSet", "DaemonSet"}
+	deployed  = []string{"Etcd", "Prometheus", "Alertmanager", "VLSingle", "FluentBit", "OpenTelemetryCollector"}
+)
+
+func isWorkload(kind string) bool {
+	return slices.Contains(templated, kind) || slices.Contains(deployed, kind)
+}
 
 // restartReasons returns why the Pods of a workload are replaced; nil: they are not.
 func restartReasons(before, after *unstructured.Unstructured, exact bool, read contents) []string {
 	var reasons []string
-	switch after.GetKind() {
-	case "Deployment", "StatefulSet", "DaemonSet":
+	switch kind := after.GetKind(); {
+	case slices.Contains(templated, kind):
 		reasons = templateReasons(before, after, exact, read)
-	case "Etcd", "Prometheus", "Alertmanager", "VLSingle", "FluentBit", "OpenTelemetryCollector":
+	case isWorkload(kind):
 		reasons = specReasons(before, after, exact, read)
 	}
 	if more := len(reasons) - maxReasons; more > 0 {

@@ -102,6 +102,7 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 	if err != nil {
 		return nil, err
 	}
+	p.Lost, p.images = append(p.Lost, lostHosts(all)...), imagesOf(all)
 	p.Objects, p.Restarts = append(p.Objects, objectsOf(all)...), append(p.Restarts, restartsOf(all, s.contents(ctx))...)
 	p.Tasks = tasksOf(end.Status.Tasks, live, p.Objects)
 	p.Seconds = lastReconciliation(live)

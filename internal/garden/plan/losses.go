@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/extensionobjects"
 )
 
 // lossesOf names everything that a change of a Garden makes unreadable or unreachable.
@@ -47,6 +49,21 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 	}
 	if was.StructuredAuthentication != nil && is.StructuredAuthentication == nil {
 		losses = append(losses, "users who authenticate by structuredAuthentication cannot authenticate any more")
+	}
+	slices.Sort(losses)
+	return losses
+}
+
+// lostHosts names the hosts whose DNSRecords are deleted.
+func lostHosts(all []history) []string {
+	var losses []string
+	for _, h := range all {
+		if h.first() == nil || h.last() != nil || h.first().GroupVersionKind().GroupKind() != extensionobjects.DNSRecordKind.GroupKind() {
+			continue
+		}
+		host, _, _ := unstructured.NestedString(h.first().Object, "spec", "name")
+		losses = append(losses, fmt.Sprintf("%s does not resolve any more, because DNSRecord %s/%s is deleted: if clients still need this name, "+
+			"create a record of your own", host, h.first().GetNamespace(), h.first().GetName()))
 	}
 	slices.Sort(losses)
 	return losses

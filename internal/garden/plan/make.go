@@ -63,7 +63,7 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 	}
 	p.Refused, p.Warnings = append(refused, p.Refused...), warnings
 	if in.Always || live == nil || live.Status.LastOperation == nil {
-		p.Missing = in.Preflight.Run(ctx, next)
+		p.Missing = in.Preflight.Run(ctx, next, p.images)
 	}
 	return p, nil
 }

@@ -41,6 +41,9 @@ type Plan struct {
 	Missing []Finding `json:"missing,omitempty"`
 	// Remarks name the changes that the plan does not know.
 	Remarks []string `json:"remarks,omitempty"`
+
+	// images are the images that no workload has yet.
+	images []string
 }
 
 // Action is the kind of a write.

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -194,6 +196,53 @@ func TestLosses(t *testing.T) {
 			"key, also in backups",
 		"users who authenticate with OpenID Connect (oidcConfig) cannot authenticate any more",
 	}))
+}
+
+// A domain that goes and spec.dns that goes have DNSRecords that go.
+func TestHostsOfDeletedRecordsAreLost(t *testing.T) {
+	record := object(t, "{apiVersion: extensions.gardener.cloud/v1alpha1, kind: DNSRecord, metadata: {namespace: garden, name: a}, "+
+		"spec: {name: api.example.com}}")
+	NewWithT(t).Expect(lostHosts([]history{
+		{states: []*unstructured.Unstructured{record, nil}}, {states: []*unstructured.Unstructured{record, record}},
+		{states: []*unstructured.Unstructured{object(t, deployment), nil}},
+	})).To(Equal([]string{
+		"api.example.com does not resolve any more, because DNSRecord garden/a is deleted: if clients still need this name, create a record of " +
+			"your own",
+	}))
+}
+
+func TestOnlyImagesThatNoWorkloadHasAreNew(t *testing.T) {
+	prometheus := object(t, "{kind: Prometheus, apiVersion: monitoring.coreos.com/v1, spec: {image: example.com/p:1}}")
+	NewWithT(t).Expect(imagesOf([]history{
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{object(t, deployment), object(t, deployment)}},
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{nil, object(t, deployment)}},
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{
+			object(t, deployment),
+			object(t, replace(deployment, "containers:", "initContainers: [{name: i, image: 'example.com/init:1'}]\n      containers:")),
+		}},
+		{cluster: runtimeCluster, states: []*unstructured.Unstructured{nil, prometheus}},
+		{cluster: virtualCluster, states: []*unstructured.Unstructured{nil, object(t, replace(deployment, "app:1", "app:2"))}},
+	})).To(Equal([]string{"example.com/init:1", "example.com/p:1"}))
+}
+
+func TestRegistriesAreAskedForImages(t *testing.T) {
+	g := NewWithT(t)
+	p := Preflight{HasImage: func(_ context.Context, image string) (bool, error) {
+		if strings.HasPrefix(image, "down.example.com") {
+			return false, errors.New("no route to host")
+		}
+		return image == "example.com/a:1", nil
+	}}
+	f := &findings{}
+	p.checkImages(t.Context(), f, []string{"down.example.com/a:1", "down.example.com/b:1", "example.com/a:1", "example.com/b:1"})
+	g.Expect(f.all).To(Equal([]Finding{
+		{"images", true, "registry example.com has no image example.com/b:1: push it, or configure another one"},
+		{"images", false, "2 images of registry down.example.com cannot be found from here (no route to host): check that the Nodes can pull " +
+			"them; --skip-images leaves this check out"},
+	}))
+	f = &findings{}
+	Preflight{}.checkImages(t.Context(), f, []string{"example.com/b:1"})
+	g.Expect(f.all).To(BeEmpty())
 }
 
 // The status has the ends of tasks only, so the time of a task begins when the last task ends that it depends on.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -33,14 +36,17 @@ type Preflight struct {
 	Allowed func(ctx context.Context, right authorizationv1.ResourceAttributes) (bool, error)
 	// Resolve returns the addresses of a host.
 	Resolve func(ctx context.Context, host string) ([]string, error)
+	// HasImage reports whether a registry has an image; nil: images are not checked.
+	HasImage func(ctx context.Context, image string) (bool, error)
 }
 
 // oldestRuntime is the oldest version of Kubernetes that runtime clusters may have: older ones have no sidecar containers and no
 // validating admission policies.
 var oldestRuntime = version.MustParseGeneric("1.30")
 
-// Run returns the findings, in a fixed order. A check that cannot be made is a finding that does not block.
-func (p Preflight) Run(ctx context.Context, garden *operatorv1alpha1.Garden) []Finding {
+// Run returns the findings, in a fixed order. A check that cannot be made is a finding that does not block. Images are the images that
+// workloads are about to get.
+func (p Preflight) Run(ctx context.Context, garden *operatorv1alpha1.Garden, images []string) []Finding {
 	f := &findings{}
 	for _, check := range []func(context.Context, *findings, *operatorv1alpha1.Garden) error{
 		p.checkVersions, p.checkNamespaces, p.checkRights, p.checkStorage, p.checkLoadBalancer, p.checkZones, p.checkSecrets,
@@ -50,6 +56,7 @@ func (p Preflight) Run(ctx context.Context, garden *operatorv1alpha1.Garden) []F
 			f.note("preflight", "a check could not be made: %s", err)
 		}
 	}
+	p.checkImages(ctx, f, images)
 	return f.all
 }
 
@@ -307,5 +314,45 @@ func (p Preflight) checkName(ctx context.Context, f *findings, host string, crea
 	default:
 		f.note("dns", "%s does not resolve: create a record for the address of Service virtual-garden-istio-ingress/istio-ingressgateway "+
 			"when it has one, or set spec.dns", host)
+	}
+}
+
+const (
+	// imageTimeout bounds the request for an image, and imageRequests the requests at the same time.
+	imageTimeout  = 10 * time.Second
+	imageRequests = 8
+)
+
+// checkImages asks the registries for images. An image without an answer does not block: the Nodes may reach registries that this machine
+// does not reach, have credentials for them, or have the image already.
+func (p Preflight) checkImages(ctx context.Context, f *findings, images []string) {
+	if p.HasImage == nil {
+		return
+	}
+	exists, problems := make([]bool, len(images)), make([]error, len(images))
+	requests := errgroup.Group{}
+	requests.SetLimit(imageRequests)
+	for i, image := range images {
+		requests.Go(func() error {
+			limited, cancel := context.WithTimeout(ctx, imageTimeout)
+			defer cancel()
+			exists[i], problems[i] = p.HasImage(limited, image)
+			return nil
+		})
+	}
+	_ = requests.Wait() // problems has the errors
+	unanswered := map[string][]error{}
+	for i, image := range images {
+		registry, _, _ := strings.Cut(image, "/")
+		switch {
+		case problems[i] != nil:
+			unanswered[registry] = append(unanswered[registry], problems[i])
+		case !exists[i]:
+			f.block("images", "registry %s has no image %s: push it, or configure another one", registry, image)
+		}
+	}
+	for _, registry := range slices.Sorted(maps.Keys(unanswered)) {
+		f.note("images", "%d images of registry %s cannot be found from here (%s): check that the Nodes can pull them; --skip-images leaves "+
+			"this check out", len(unanswered[registry]), registry, unanswered[registry][0])
 	}
 }

@@ -71,7 +71,7 @@ func (t *text) findings(all []Finding) {
 		if each.Blocks {
 			mark = "!"
 		}
-		t.line("%s %s: %s", mark, each.Check, each.Message)
+		t.line("%s %s: %s", mark, each.Check, strings.ReplaceAll(each.Message, "\n", "\n  "))
 	}
 }
 

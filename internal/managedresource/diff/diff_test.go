@@ -367,6 +367,6 @@ func TestAnUnreachableClusterIsReported(t *testing.T) {
 	g := NewWithT(t)
 	got := invoke(t, []byte("apiVersion: v1\nkind: Config\n"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "-f", "-")
 	g.Expect(got.code).To(Equal(2))
-	g.Expect(got.err).To(HavePrefix("Error: find a cluster to compare with: "))
+	g.Expect(got.err).To(HavePrefix("Error: find the cluster of the user: "))
 	g.Expect(got.err).To(ContainSubstring("set KUBECONFIG"))
 }

@@ -1,4 +1,4 @@
-package garden
+package settings
 
 import (
 	"net/http"
@@ -29,9 +29,9 @@ func TestTimeOfTheAPIServerIsInItsAnswer(t *testing.T) {
 			}))
 			defer server.Close()
 			config := &rest.Config{Host: server.URL}
-			g.Expect(serverTime(config, server.Client())(t.Context())).To(Equal(tc.want))
+			g.Expect(ServerTime(config, server.Client())(t.Context())).To(Equal(tc.want))
 			server.Close()
-			_, err := serverTime(config, server.Client())(t.Context())
+			_, err := ServerTime(config, server.Client())(t.Context())
 			g.Expect(err).To(HaveOccurred())
 		})
 	}

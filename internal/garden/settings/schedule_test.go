@@ -1,4 +1,4 @@
-package garden
+package settings
 
 import (
 	"testing"
@@ -35,8 +35,8 @@ func TestScheduleIsThatOfTheConfiguration(t *testing.T) {
 			cfg, warnings, err := config.Operator([]byte(header + tc.settings))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(warnings).To(BeEmpty())
-			g.Expect(schedule(cfg.Espalier.Garden.Rotation)).To(Equal(tc.want))
-			g.Expect(schedule(cfg.Espalier.Garden.Rotation).HasAutomatic()).To(Equal(tc.settings != ""))
+			g.Expect(Schedule(cfg.Espalier.Garden.Rotation)).To(Equal(tc.want))
+			g.Expect(Schedule(cfg.Espalier.Garden.Rotation).HasAutomatic()).To(Equal(tc.settings != ""))
 		})
 	}
 }

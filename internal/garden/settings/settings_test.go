@@ -1,4 +1,4 @@
-package garden
+package settings
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestBackupMetadataServiceOfTheConfigurationOpensItForTheMainEtcd(t *testing
 			garden := &operatorv1alpha1.Garden{}
 			garden.Spec.VirtualCluster.Kubernetes.Version = "1.33.1"
 			garden.Spec.VirtualCluster.DNS.Domains = []operatorv1alpha1.Domain{{Name: "example.com"}}
-			v, err := values.New(garden, operatorValues(cfg, values.Operator{}))
+			v, err := values.New(garden, Values(cfg, values.Operator{}))
 			g.Expect(err).NotTo(HaveOccurred())
 			var names []string
 			for _, each := range networkpolicies.Objects(v) {
@@ -45,11 +45,11 @@ func TestOperatorDoesNotStartIfItWouldSkipAnUnknownComponent(t *testing.T) {
 	g := NewWithT(t)
 	cfg := &config.OperatorConfiguration{}
 	cfg.Espalier.Garden.SkipComponents = []string{"vali", "etcd-druid"}
-	_, err := skippedComponents(cfg)
+	_, err := SkippedComponents(cfg)
 	g.Expect(err).To(MatchError(ContainSubstring(`espalier.garden.skipComponents[1]: Unsupported value: "etcd-druid": supported values: "`)))
 	cfg.Espalier.Garden.SkipComponents = []string{"vali"}
-	g.Expect(skippedComponents(cfg)).To(Equal([]string{"vali"}))
+	g.Expect(SkippedComponents(cfg)).To(Equal([]string{"vali"}))
 	cfg.Default()
 	cfg.Controllers.NetworkPolicy.ConcurrentSyncs = new(int)
-	g.Expect(operatorValues(cfg, values.Operator{}).SkipComponents).To(Equal([]string{"vali"}))
+	g.Expect(Values(cfg, values.Operator{}).SkipComponents).To(Equal([]string{"vali"}))
 }

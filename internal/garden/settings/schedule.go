@@ -1,4 +1,4 @@
-package garden
+package settings
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// schedule returns the schedule of a defaulted configuration.
-func schedule(own config.EspalierRotation) rotation.Schedule {
+// Schedule returns the schedule of a defaulted configuration.
+func Schedule(own config.EspalierRotation) rotation.Schedule {
 	s := rotation.Schedule{Plans: map[rotation.Credential]rotation.Plan{}, OverdueAfter: own.OverdueAfter.Duration}
 	for credential, each := range map[rotation.Credential]config.EspalierRotationPlan{
 		rotation.CertificateAuthorities: own.CertificateAuthorities, rotation.ServiceAccountKey: own.ServiceAccountKey,

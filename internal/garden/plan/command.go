@@ -1,4 +1,4 @@
-package garden
+package plan
 
 import (
 	"context"
@@ -11,44 +11,72 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/chart/registry"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
-	"github.com/espalier-dev/espalier/internal/garden/plan"
+	"github.com/espalier-dev/espalier/internal/garden/settings"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// The exit codes of the subcommand plan. 0 means that nothing would change.
+// The exit codes of the command. 0 means that nothing would change.
 const (
 	exitRefused = 1
 	exitChanges = 2
 )
 
-// Planner returns the subcommand that prints the plan for a Garden. If the file is "-", it reads in, the standard input.
-func Planner(program process.Program, in io.Reader) process.Subcommand {
+// Command returns the subcommand that prints the plan for a Garden. If the file is "-", it reads in, the standard input.
+func Command(program process.Program, in io.Reader) process.Subcommand {
 	return process.Subcommand{
 		Name:    "plan",
 		Purpose: "print what a reconciliation of the Garden in a file would do; writes nothing",
 		Run: func(ctx context.Context, args []string, out io.Writer) error {
-			err := runPlan(ctx, program, args, in, out)
-			if err != nil && !errors.Is(err, errChanges) {
-				return process.Exit(exitRefused, err)
+			f := &flags{}
+			line := process.CommandLine{Name: program.Name + " plan", Usage: usage, Define: f.define, Check: f.check}
+			if proceed, err := line.Parse(args, out); err != nil || !proceed {
+				return exit(err)
 			}
-			if err != nil {
-				return process.Exit(exitChanges, nil)
-			}
-			return nil
+			return exit(f.run(ctx, program, nil, in, out))
 		},
 	}
+}
+
+// KubectlCommand returns the same command for kubectl espalier, which has flags of its own for the cluster of the user.
+func KubectlCommand(program process.Program, cluster clientcmd.ClientConfig, in io.Reader) *cobra.Command {
+	f := &flags{}
+	command := &cobra.Command{
+		Use: "plan -f FILE", Short: "Print what a reconciliation of the Garden in a file would do", Args: cobra.NoArgs, Long: purpose + exitCodes,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return exit(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
+			}
+			return exit(f.run(c.Context(), program, cluster, in, c.OutOrStdout()))
+		},
+	}
+	f.define(command.Flags())
+	return command
+}
+
+// exit returns the end of the command.
+func exit(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errChanges):
+		return process.Exit(exitChanges, nil)
+	}
+	return process.Exit(exitRefused, err)
 }
 
 var (
@@ -56,23 +84,25 @@ var (
 	errRefused = errors.New("the reconciliation would not succeed; see the plan")
 )
 
-// planFlags are the flags of the command line.
-type planFlags struct {
+// flags are the flags of both command lines.
+type flags struct {
 	file, config, output, account string
-	preflight                     bool
+	preflight, skipImages         bool
 }
 
-func (f *planFlags) define(set *pflag.FlagSet) {
+func (f *flags) define(set *pflag.FlagSet) {
 	set.StringVarP(&f.file, "filename", "f", "", "`file` with the Garden, - for standard input (required)")
 	set.StringVar(&f.config, "config", "", "configuration `file` of the operator: its images, settings and cluster count. Without it, the "+
-		"defaults count, and the cluster of your kubeconfig")
+		"shipped configuration counts, and the cluster of your kubeconfig")
 	set.StringVarP(&f.output, "output", "o", "text", "text or json")
 	set.BoolVar(&f.preflight, "preflight", false, "check what the runtime cluster needs, also if the Garden was reconciled before")
+	set.BoolVar(&f.skipImages, "skip-images", false, "do not ask registries for images that no workload has yet: the preflight needs no network "+
+		"beside the cluster and DNS")
 	set.StringVar(&f.account, "service-account", "espalier-system/espalier-garden-operator",
 		"`namespace/name` of the ServiceAccount of the operator, whose rights the preflight checks; empty for your own rights")
 }
 
-func (f *planFlags) check() error {
+func (f *flags) check() error {
 	switch {
 	case f.file == "":
 		return errors.New("name a file with -f")
@@ -84,37 +114,38 @@ func (f *planFlags) check() error {
 	return nil
 }
 
-const planUsage = `Prints what a reconciliation of the Garden in a file would do: the objects that change with their fields, the
+const (
+	purpose = `Prints what a reconciliation of the Garden in a file would do: the objects that change with their fields, the
 workloads that restart and why, the tasks, what is refused, and what becomes unreadable or unreachable. For a Garden that was never
 reconciled, it also prints what is missing. Nothing is written, no dry run is requested, and rights to read are enough.
-
-Usage:
-  %s -f FILE [--config FILE] [-o text|json] [--preflight] [--service-account NAMESPACE/NAME]
-
-Flags:
-%s
+`
+	exitCodes = `
 Exit codes:
   0   nothing would change
   1   there is an error, the Garden is refused, or something is missing
   2   something would change
 `
+	usage = purpose + `
+Usage:
+  %s -f FILE [--config FILE] [-o text|json] [--preflight] [--skip-images] [--service-account NAMESPACE/NAME]
 
-func runPlan(ctx context.Context, program process.Program, args []string, in io.Reader, out io.Writer) error {
-	f := &planFlags{}
-	line := process.CommandLine{Name: program.Name + " plan", Usage: planUsage, Define: f.define, Check: f.check}
-	if proceed, err := line.Parse(args, out); err != nil || !proceed {
-		return err
-	}
-	input, err := newPlanInput(program, f, in)
+Flags:
+%s` + exitCodes
+)
+
+// run prints the plan. Cluster is the kubeconfig of the user; nil: the cluster of the configuration file
+// counts or, without it, the default kubeconfig.
+func (f *flags) run(ctx context.Context, program process.Program, cluster clientcmd.ClientConfig, in io.Reader, out io.Writer) error {
+	input, err := f.input(program, cluster, in)
 	if err != nil {
 		return err
 	}
-	p, err := plan.Make(ctx, *input)
+	p, err := Make(ctx, *input)
 	if err != nil {
 		return err
 	}
 	if f.config == "" {
-		p.Remarks = append(p.Remarks, "Without --config, the plan is for an operator with default settings: images and options may differ.")
+		p.Remarks = append(p.Remarks, "Without --config, the plan is for an operator with the shipped configuration: images and options may differ.")
 	}
 	text := p.Text()
 	if f.output == "json" {
@@ -134,39 +165,46 @@ func runPlan(ctx context.Context, program process.Program, args []string, in io.
 	return nil
 }
 
-// newPlanInput connects to the runtime cluster, and returns the input of a plan.
-func newPlanInput(program process.Program, f *planFlags, in io.Reader) (*plan.Input, error) {
+// input connects to the runtime cluster, and returns the input of the plan.
+func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in io.Reader) (*Input, error) {
 	file, err := readFile(f.file, in)
 	if err != nil {
 		return nil, err
 	}
-	cfg, cluster, live, err := connectReadOnly(program, f.config)
+	cfg, cluster, live, err := ConnectReadOnly(program, f.config, user)
 	if err != nil {
 		return nil, err
 	}
-	programs, err := programsOfOthers(cluster.Config, cluster.HTTPClient)
+	programs, err := settings.ProgramsOfOthers(cluster.Config, cluster.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := skippedComponents(cfg); err != nil {
+	if _, err := settings.SkippedComponents(cfg); err != nil {
 		return nil, err
+	}
+	hasImage := func(ctx context.Context, image string) (bool, error) {
+		return registry.Source{Reference: image}.Exists(ctx)
+	}
+	if f.skipImages {
+		hasImage = nil
 	}
 	now := clock.RealClock{}
-	return &plan.Input{
+	return &Input{
 		File: file, Always: f.preflight,
 		Reconciler: lifecycle.Reconciler{
-			Client: live, Clock: now, ServerTime: serverTime(cluster.Config, cluster.HTTPClient),
+			Client: live, Clock: now, ServerTime: settings.ServerTime(cluster.Config, cluster.HTTPClient),
 			Connection: &virtual.Connection{
-				Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: resolves,
-				Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(readOnly) },
+				Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: settings.Resolves,
+				Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(ReadOnly) },
 			},
 			Identity: operatorv1alpha1.OperatorIdentity{ID: "plan", Name: "plan", Version: identity.GardenerVersion},
-			Operator: operatorValues(cfg, programs), SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
-			Schedule: schedule(cfg.Espalier.Garden.Rotation),
+			Operator: settings.Values(cfg, programs), SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
+			Schedule: settings.Schedule(cfg.Espalier.Garden.Rotation),
 		},
-		Preflight: plan.Preflight{
+		Preflight: Preflight{
 			Reader: live, Namespace: deployable.GardenNamespace, Namespaces: []string{deployable.GardenNamespace, deployable.IstioNamespace},
 			Version: programs.RuntimeKubernetes, Allowed: rightsOf(live, f.account), Resolve: net.DefaultResolver.LookupHost,
+			HasImage: hasImage,
 		},
 	}, nil
 }
@@ -186,13 +224,20 @@ func readFile(name string, in io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// nothingConfigured is the smallest valid configuration file: all fields have their defaults.
-const nothingConfigured = "apiVersion: " + config.OperatorAPIVersion + "\nkind: " + config.OperatorKind + "\n"
+// shipped returns the configuration file of the operator in this release.
+func shipped() (*config.OperatorConfiguration, error) {
+	operator, known := deployable.Named("garden-operator")
+	if !known {
+		return nil, errors.New("this release has no configuration of garden-operator")
+	}
+	cfg, _, err := config.Operator([]byte(operator.Config))
+	return cfg, err
+}
 
-// connectReadOnly returns a connection to the runtime cluster that refuses to write: the cluster of a configuration file or, if there is
-// none, the cluster of the user.
-func connectReadOnly(
-	program process.Program, file string,
+// ConnectReadOnly returns a connection to the runtime cluster that refuses to write. If user is set, it is the cluster of the user; otherwise
+// it is the cluster of a configuration file or, if there is none, the cluster of the default kubeconfig.
+func ConnectReadOnly(
+	program process.Program, file string, user clientcmd.ClientConfig,
 ) (*config.OperatorConfiguration, *process.Connection, client.WithWatch, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {
@@ -201,16 +246,16 @@ func connectReadOnly(
 	var cfg *config.OperatorConfiguration
 	setup := &process.Setup{Program: program, Log: logr.Discard()}
 	if file == "" {
-		cfg, _, err = config.Operator([]byte(nothingConfigured))
+		cfg, err = shipped()
 	} else {
 		cfg, setup, err = process.LoadFile(program, file, config.Operator)
 	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	setup.WrapTransport = readOnly
+	setup.WrapTransport, setup.UserConfig = ReadOnly, user
 	var cluster *process.Connection
-	if file == "" {
+	if file == "" || user != nil {
 		var connections *process.Connections
 		if connections, err = setup.DialAsUser(scheme); err == nil {
 			cluster = connections.Source
@@ -228,8 +273,8 @@ func connectReadOnly(
 	return cfg, cluster, live, nil
 }
 
-// readOnly returns a transport that refuses every request that could write.
-func readOnly(next http.RoundTripper) http.RoundTripper {
+// ReadOnly returns a transport that refuses every request that could write.
+func ReadOnly(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		// Reviews of rights are created, but no API server stores them.
 		review := request.Method == http.MethodPost && strings.HasPrefix(request.URL.Path, "/apis/authorization.k8s.io/")

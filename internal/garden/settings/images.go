@@ -1,4 +1,4 @@
-package garden
+package settings
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// programsOfOthers returns the images of other projects' programs, and the two facts that select an image: the version of the runtime
+// ProgramsOfOthers returns the images of other projects' programs, and the two facts that select an image: the version of the runtime
 // cluster, which is read once, and the architecture of the operator, because it runs on the same nodes.
-func programsOfOthers(cluster *rest.Config, c *http.Client) (values.Operator, error) {
+func ProgramsOfOthers(cluster *rest.Config, c *http.Client) (values.Operator, error) {
 	o := values.Operator{Architecture: runtime.GOARCH}
 	var err error
 	if o.Images, o.ComponentImages, err = imageLists(os.Getenv, os.ReadFile); err != nil {

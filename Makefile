@@ -232,6 +232,10 @@ rights: ## Record which rights the tests of a family use, and write the table of
 	go run ./test/rights -record internal/$(FAMILY) -apiserver --feature-gates=WatchList=false -- \
 	  go run ./test/local/testservers run -- go test -ldflags=-w -vet=off -count=1 -timeout 30m ./internal/$(FAMILY)/...
 
+.PHONY: restarts
+restarts: ## List the workloads of a Garden that restart compared with a release, for its notes (BASE=v1.0.0; BASE=HEAD: what is not committed)
+	@go run ./hack/restarts -base $(BASE)
+
 .PHONY: garden-crds
 garden-crds: ## Copy the CRDs of other projects that garden-operator deploys from their Go modules
 	@hack/garden-crds.sh

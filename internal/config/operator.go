@@ -187,8 +187,23 @@ type EspalierGarden struct {
 	// Gardenlets deploys the gardenlets of objects of kind Gardenlet in the virtual cluster. With it, a user who may write these objects
 	// decides which program gets the rights of gardenlet in the runtime cluster.
 	Gardenlets bool `json:"gardenlets,omitempty"`
+	// Backup configures scheduled backups of the Garden, and their restore drill. Default: none.
+	Backup EspalierGardenBackup `json:"backup,omitempty"`
 	// Rotation sets ages of credentials, and which rotations the operator starts and completes itself. Default: none.
 	Rotation EspalierRotation `json:"rotation,omitempty"`
+}
+
+// EspalierGardenBackup configures scheduled backups of the Garden.
+type EspalierGardenBackup struct {
+	// Folder is the absolute path of the folder to which the operator writes the files: a volume in its Pod, whose storage is outside of the
+	// runtime cluster. Empty: no backups.
+	Folder string `json:"folder,omitempty"`
+	// Interval is the time between two backups; at least 1h.
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// Keep is the number of files that stay; at least 2. Older ones are deleted.
+	Keep *int `json:"keep,omitempty"`
+	// Recipients are public keys of age, `age1…`, who can decrypt the files, beside the operator. Required with `folder`.
+	Recipients []string `json:"recipients,omitempty"`
 }
 
 // EspalierRotation configures when credentials are rotated. A day has 24 hours.

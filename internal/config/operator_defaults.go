@@ -33,6 +33,8 @@ func (c *OperatorConfiguration) Default() {
 	setIfNil(&c.Controllers.ExtensionRequiredRuntime.ConcurrentSyncs, 1)
 	setIfNil(&c.Controllers.ExtensionRequiredVirtual.ConcurrentSyncs, 1)
 	setIfZero(&c.Espalier.Garden.Images.Repository, DefaultImageRepository)
+	setIfNil(&c.Espalier.Garden.Backup.Interval, duration(Day))
+	setIfNil(&c.Espalier.Garden.Backup.Keep, 30)
 	setIfNil(&c.Espalier.Garden.Rotation.CertificateAuthorities.MaxAge, duration(8*365*Day))
 	setIfNil(&c.Espalier.Garden.Rotation.OverdueAfter, duration(30*Day))
 	defaultGardenWebhooks(&c.Espalier.Garden.Webhooks, c.Server.Webhooks.TLS)

@@ -73,6 +73,7 @@ func defaultedOperator() *OperatorConfiguration {
 		Espalier: EspalierOperator{Garden: EspalierGarden{
 			Webhooks: EspalierGardenWebhooks{ShutdownDelay: ptr.To(seconds(2)), SelfManaged: selfManagedOperator()},
 			Images:   EspalierImages{Repository: "espalier.local"},
+			Backup:   EspalierGardenBackup{Interval: hours(24), Keep: ptr.To(30)},
 			Rotation: EspalierRotation{CertificateAuthorities: EspalierRotationPlan{MaxAge: hours(70080)}, OverdueAfter: hours(720)},
 		}},
 	}
@@ -152,6 +153,7 @@ espalier:
       webhooks: true
       hostAccess: true
       signatureKeys: [key]
+    backup: {folder: /backups, interval: 2h, keep: 5, recipients: [age1a]}
     rotation:
       certificateAuthorities: {maxAge: 24h, automatic: true}
       serviceAccountKey: {maxAge: 25h, automatic: true, completeAfter: 26h}
@@ -228,6 +230,7 @@ func TestEveryFieldOfAnOperatorIsRead(t *testing.T) {
 				ClusterRoles: []string{"view"}, Wildcards: true, Escalation: true, Webhooks: true, HostAccess: true,
 				SignatureKeys: []string{"key"},
 			},
+			Backup: EspalierGardenBackup{Folder: "/backups", Interval: hours(2), Keep: ptr.To(5), Recipients: []string{"age1a"}},
 			Rotation: EspalierRotation{
 				CertificateAuthorities: EspalierRotationPlan{MaxAge: hours(24), Automatic: true},
 				ServiceAccountKey:      EspalierRotationPlan{MaxAge: hours(25), Automatic: true, CompleteAfter: hours(26)},
@@ -345,6 +348,24 @@ func TestMistakesOfAnOperator(t *testing.T) {
 				`nodeToleration.defaultNotReadyTolerationSeconds: Invalid value: -1: must be greater than or equal to 0`,
 				`nodeToleration.defaultUnreachableTolerationSeconds: Invalid value: -2: must be greater than or equal to 0`,
 			},
+		},
+		"backups": {
+			minimalOperator + "espalier: {garden: {backup: {recipients: [age1a], interval: 1m, keep: 1}}}",
+			[]string{
+				`espalier.garden.backup.folder: Required value: recipients have no effect without it`,
+				`espalier.garden.backup.interval: Invalid value: "1m0s": must be at least 1h`,
+				`espalier.garden.backup.keep: Invalid value: 1: must be at least 2`,
+			},
+		},
+		"backups in a bucket": {
+			minimalOperator + "espalier: {garden: {backup: {folder: 's3://bucket/garden', recipients: [age1a]}}}",
+			[]string{`espalier.garden.backup.folder: Invalid value: "s3://bucket/garden": only folders are supported, and no buckets of object ` +
+				`stores: mount a bucket as a volume, or send the output of garden-operator backup --file - to the bucket`},
+		},
+		"backups without a recipient": {
+			minimalOperator + "espalier: {garden: {backup: {folder: /backups}}}",
+			[]string{`espalier.garden.backup.recipients: Required value: without a recipient, the files could be decrypted only with a Secret in ` +
+				`the cluster that they are to bring back; age-keygen makes one`},
 		},
 		"rotations": {
 			minimalOperator + `espalier: {garden: {rotation: {overdueAfter: 1h, certificateAuthorities: {completeAfter: 48h, automatic: true},

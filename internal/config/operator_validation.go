@@ -1,6 +1,10 @@
 package config
 
 import (
+	"path/filepath"
+	"strings"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -20,8 +24,35 @@ func (c *OperatorConfiguration) Validate() field.ErrorList {
 		errs = append(errs, validateTolerationSeconds(seconds.DefaultNotReadyTolerationSeconds, seconds.DefaultUnreachableTolerationSeconds,
 			field.NewPath("nodeToleration"))...)
 	}
+	errs = append(errs, validateGardenBackup(c.Espalier.Garden.Backup, field.NewPath("espalier", "garden", "backup"))...)
 	errs = append(errs, validateRotation(c.Espalier.Garden.Rotation, field.NewPath("espalier", "garden", "rotation"))...)
 	return append(errs, validateGardenWebhooks(c, field.NewPath("espalier", "garden", "webhooks"))...)
+}
+
+// validateGardenBackup does not parse recipients: the package of the backups does.
+func validateGardenBackup(c EspalierGardenBackup, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	const folders = "only folders are supported, and no buckets of object stores: mount a bucket as a volume, or send the output of " +
+		"garden-operator backup --file - to the bucket"
+	switch {
+	case c.Folder == "" && len(c.Recipients) > 0:
+		errs = append(errs, field.Required(at.Child("folder"), "recipients have no effect without it"))
+	case c.Folder == "":
+	case strings.Contains(c.Folder, "://"):
+		errs = append(errs, field.Invalid(at.Child("folder"), c.Folder, folders))
+	case !filepath.IsAbs(c.Folder):
+		errs = append(errs, field.Invalid(at.Child("folder"), c.Folder, "must be an absolute path"))
+	case len(c.Recipients) == 0:
+		errs = append(errs, field.Required(at.Child("recipients"), "without a recipient, the files could be decrypted only with a Secret in the "+
+			"cluster that they are to bring back; age-keygen makes one"))
+	}
+	if c.Interval != nil && c.Interval.Duration < time.Hour {
+		errs = append(errs, field.Invalid(at.Child("interval"), c.Interval.Duration.String(), "must be at least 1h"))
+	}
+	if c.Keep != nil && *c.Keep < 2 {
+		errs = append(errs, field.Invalid(at.Child("keep"), *c.Keep, "must be at least 2"))
+	}
+	return errs
 }
 
 func validateRotation(c EspalierRotation, at *field.Path) field.ErrorList {

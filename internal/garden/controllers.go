@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/garden/backup"
 	"github.com/espalier-dev/espalier/internal/garden/care"
 	"github.com/espalier-dev/espalier/internal/garden/eviction"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
@@ -54,6 +55,9 @@ func addControllers(p *parts) error {
 	if err := addExtensions(p, live, connection, programs); err != nil {
 		return err
 	}
+	if err := addBackups(p, live); err != nil {
+		return err
+	}
 	for _, each := range []interface{ SetupWithManager(mgr ctrl.Manager) error }{
 		main,
 		&care.Reconciler{
@@ -75,6 +79,20 @@ func addControllers(p *parts) error {
 		}
 	}
 	return nil
+}
+
+// addBackups adds the schedule of backups.
+func addBackups(p *parts, live client.Client) error {
+	own := p.cfg.Espalier.Garden.Backup
+	recipients, err := backup.ParseRecipients(own.Recipients)
+	if err != nil {
+		return fmt.Errorf("check configuration: espalier.garden.backup.recipients: %w", err)
+	}
+	return p.clusters.Source.Add(&backup.Schedule{
+		Client: live, Clock: p.clusters.Clock, Namespace: deployable.GardenNamespace, Folder: own.Folder, Interval: own.Interval.Duration,
+		Keep: *own.Keep, Recipients: recipients, Metrics: backup.NewMetrics(p.registry),
+		Log: p.clusters.Source.GetLogger().WithName("garden-backup"),
+	})
 }
 
 // newConnection returns the connection to the virtual cluster, with the limits of the configuration.

@@ -182,6 +182,27 @@ const RotationUnproven corev1beta1.ConditionType = "RotationUnproven"
 // Remedy: repair the Pods, or skip the check `rotation-proof`.
 const ReasonProofMissing = "ProofMissing"
 
+// BackupRestorable reports whether the last scheduled backup of the Garden can be restored. The message names the file. A Garden has this
+// condition only if `espalier.garden.backup` is configured.
+const BackupRestorable corev1beta1.ConditionType = "BackupRestorable"
+
+// Reasons of the condition BackupRestorable.
+const (
+	// ReasonDrillSucceeded goes with BackupRestorable=True: the operator has decrypted the last file and checked it.
+	ReasonDrillSucceeded = "DrillSucceeded"
+	// ReasonDrillFailed goes with BackupRestorable=False: the last file is damaged, lacks keys, has other keys than the Garden, or the operator
+	// cannot decrypt it.
+	//
+	// Remedy: repair the storage of the folder, and keep older files. The operator writes another file at once if it cannot read the last one.
+	ReasonDrillFailed = "DrillFailed"
+	// ReasonBackupFailed goes with BackupRestorable=False: a backup that is due could not be written.
+	//
+	// Remedy: remove the cause in the message.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupTooOld goes with BackupRestorable=False: the last file is older than two intervals.
+	ReasonBackupTooOld = "BackupTooOld"
+)
+
 // AnnotationKubernetesVersion is an annotation of Deployment virtual-garden-kube-apiserver in the namespace garden: the version of
 // Kubernetes that the Deployment runs. The operator sets it. Missing: the operator takes the version from the tag of the image.
 const AnnotationKubernetesVersion = "espalier.dev/kubernetes-version"

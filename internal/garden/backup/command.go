@@ -210,18 +210,27 @@ func (f *flags) load() (*Backup, error) {
 }
 
 func (f *flags) readRecipients() ([]age.Recipient, error) {
-	var all []age.Recipient
-	for i, each := range f.recipients {
-		found, err := age.ParseRecipients(strings.NewReader(each))
-		if err != nil { // the cause and the value could contain an identity
-			return nil, fmt.Errorf("--recipient number %d is no recipient of age, which begins with age1", i+1)
-		}
-		all = append(all, found...)
+	all, err := ParseRecipients(f.recipients)
+	if err != nil {
+		return nil, fmt.Errorf("--recipient %w", err)
 	}
 	for _, name := range f.recipientsFiles {
 		found, err := readLines(name, age.ParseRecipients)
 		if err != nil {
 			return nil, fmt.Errorf("read recipients in %s: %w", name, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// ParseRecipients parses recipients, each in one text.
+func ParseRecipients(texts []string) ([]age.Recipient, error) {
+	var all []age.Recipient
+	for i, each := range texts {
+		found, err := age.ParseRecipients(strings.NewReader(each))
+		if err != nil { // the cause and the value could contain an identity
+			return nil, fmt.Errorf("number %d is no recipient of age, which begins with age1", i+1)
 		}
 		all = append(all, found...)
 	}

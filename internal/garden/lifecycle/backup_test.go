@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
@@ -266,4 +270,136 @@ func TestSecretsOfAGardenThatStillExistsComeBack(t *testing.T) {
 	_, err = backup.Take(t.Context(), s.admin, s.namespace(), s.clock.Now())
 	s.Expect(err).To(MatchError("a Garden cannot be restored without keys and authorities that namespace garden does not have: ca-client; " +
 		"wait until a reconciliation of the Garden has succeeded, or restore their Secrets"))
+}
+
+// scheduled returns a schedule of backups that a user can decrypt with the identity.
+func (s *scene) scheduled(user *age.X25519Identity) (schedule *backup.Schedule, passes func(time.Duration)) {
+	s.t.Helper()
+	clock := clocktesting.NewFakeClock(start)
+	return &backup.Schedule{
+		Client: s.reconciler.Client, Clock: clock, Namespace: s.namespace(), Folder: s.t.TempDir(), Interval: 3 * time.Hour, Keep: 3,
+		Recipients: []age.Recipient{user.Recipient()}, Metrics: backup.NewMetrics(prometheus.NewRegistry()),
+	}, clock.Step
+}
+
+// restorable returns status, reason and message of the condition BackupRestorable; empty if there is none.
+func (s *scene) restorable() string {
+	s.t.Helper()
+	for _, each := range s.get().Status.Conditions {
+		if each.Type == "BackupRestorable" {
+			return fmt.Sprintf("%s/%s: %s", each.Status, each.Reason, each.Message)
+		}
+	}
+	return ""
+}
+
+// The operator writes the files with its own rights.
+func TestScheduledBackupsAreWrittenAndTested(t *testing.T) {
+	s := newInstalledScene(t)
+	user, err := age.GenerateX25519Identity()
+	s.Expect(err).NotTo(HaveOccurred())
+	schedule, passes := s.scheduled(user)
+	files := func() (names []string) {
+		t.Helper()
+		entries, err := os.ReadDir(schedule.Folder)
+		s.Expect(err).NotTo(HaveOccurred())
+		for _, each := range entries {
+			names = append(names, each.Name())
+		}
+		return names
+	}
+	const first, second = "garden-garden-20260228T120000Z.age", "garden-garden-20260228T150000Z.age"
+	s.Expect(schedule.Run(t.Context())).To(Equal(time.Hour), "the next drill")
+	s.Expect(files()).To(Equal([]string{first}))
+	s.Expect(s.restorable()).To(MatchRegexp("^True/DrillSucceeded: File " + first + " can be restored: it has [0-9]+ objects.$"))
+	passes(150 * time.Minute)
+	sent := s.requests.Record()
+	s.Expect(schedule.Run(t.Context())).To(Equal(30*time.Minute), "the next backup")
+	s.Expect(sent.InOrder("POST", "PUT", "PATCH", "DELETE")).To(BeEmpty())
+	passes(30 * time.Minute)
+	schedule.Run(t.Context())
+	s.Expect(files()).To(Equal([]string{first, second}))
+
+	// A rotation makes another backup due at once, and the oldest file is deleted when there are more than Keep.
+	for _, operation := range []string{"rotate-serviceaccount-key-start", "rotate-serviceaccount-key-complete"} {
+		passes(time.Minute)
+		s.edit(annotated("gardener.cloud/operation", operation))
+		s.mustReconcile()
+		schedule.Run(t.Context())
+	}
+	const last = "garden-garden-20260228T150200Z.age"
+	s.Expect(files()).To(Equal([]string{second, "garden-garden-20260228T150100Z.age", last}))
+	s.Expect(s.restorable()).To(HavePrefix("True/DrillSucceeded: File " + last))
+
+	s.restoresScheduled(filepath.Join(schedule.Folder, last), user)
+	s.findsDamage(schedule, passes, filepath.Join(schedule.Folder, last))
+	schedule.Folder = filepath.Join(schedule.Folder, "none")
+	s.Expect(schedule.Run(t.Context())).To(Equal(10 * time.Minute))
+	s.Expect(s.restorable()).To(HavePrefix("False/BackupFailed: read the folder of espalier.garden.backup.folder: "))
+	schedule.Folder = ""
+	s.Expect(schedule.Run(t.Context())).To(BeZero(), "no backups are configured any more")
+	s.Expect(s.restorable()).To(BeEmpty())
+}
+
+// restoresScheduled restores a file without the Secret of the operator, and requires that its keys are back.
+func (s *scene) restoresScheduled(name string, user age.Identity) {
+	s.t.Helper()
+	file, err := os.Open(name)
+	s.Expect(err).NotTo(HaveOccurred())
+	defer func() { s.Expect(file.Close()).To(Succeed()) }()
+	b, err := backup.Read(file, []age.Identity{user})
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, each := range b.Objects {
+		s.Expect(each.GetName()).NotTo(Equal("garden-backup-identity"), "the file has no key to itself")
+	}
+	keys := s.irreplaceableKeys()
+	before, err := prepared.storage.Copy(s.t.Context())
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(prepared.storage.Restore(s.t.Context(), prepared.empty)).To(Succeed())
+	s.Eventually(s.isGone, binary.Patience).Should(BeTrue())
+	s.restore(s.admin, b)
+	s.Expect(s.irreplaceableKeys()).To(BeComparableTo(keys))
+	s.Expect(prepared.storage.Restore(s.t.Context(), before)).To(Succeed())
+	s.Eventually(s.restorable, binary.Patience).ShouldNot(BeEmpty())
+}
+
+// findsDamage damages files and keys, and requires that the drill finds it.
+func (s *scene) findsDamage(schedule *backup.Schedule, passes func(time.Duration), last string) {
+	s.t.Helper()
+	s.Expect(os.Truncate(last, 5000)).To(Succeed())
+	passes(time.Minute)
+	s.Expect(schedule.Run(s.t.Context())).To(Equal(10 * time.Minute))
+	s.Expect(s.restorable()).To(HavePrefix("False/DrillFailed: File garden-garden-20260228T150300Z.age can be restored, and was written because " +
+		"another one is damaged: file " + filepath.Base(last) + " cannot be restored: it is truncated or damaged: "))
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(HavePrefix("True/DrillSucceeded: File garden-garden-20260228T150300Z.age"))
+
+	authority := s.secrets("ca")[0] // another key in the place of a key
+	s.Expect(s.admin.Delete(s.t.Context(), &authority)).To(Succeed())
+	other := authority.DeepCopy()
+	other.ResourceVersion, other.UID, other.Data = "", "", map[string][]byte{"ca.crt": []byte("TopSecretMarker")}
+	s.Expect(s.admin.Create(s.t.Context(), other)).To(Succeed())
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(Equal("False/DrillFailed: File garden-garden-20260228T150300Z.age cannot be restored: its keys are not those of " +
+		"the Garden: Secret " + authority.Name + " has other content in the cluster (data)."))
+	s.Expect(s.admin.Delete(s.t.Context(), other)).To(Succeed())
+	passes(4 * time.Hour)
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(And(
+		HavePrefix("False/BackupFailed: File garden-garden-20260228T150300Z.age can be restored, but the schedule fails: read the Garden: "),
+		HaveSuffix("does not have: ca; wait until a reconciliation of the Garden has succeeded, or restore their Secrets."),
+	))
+	passes(4 * time.Hour)
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(HavePrefix("False/BackupTooOld: The last backup is file garden-garden-20260228T150300Z.age. The next one fails: "))
+	authority.ResourceVersion, authority.UID = "", ""
+	s.Expect(s.admin.Create(s.t.Context(), &authority)).To(Succeed())
+
+	identity := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "garden-backup-identity"}}
+	s.Expect(s.admin.Delete(s.t.Context(), identity)).To(Succeed())
+	passes(time.Minute)
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(HaveSuffix("is encrypted to other recipients: none of the identities can decrypt it."))
+	schedule.Run(s.t.Context())
+	s.Expect(s.restorable()).To(HavePrefix("True/DrillSucceeded: "))
 }

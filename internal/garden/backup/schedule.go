@@ -1,0 +1,277 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/conflict"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
+)
+
+// Schedule writes a backup of the Garden into a folder at an interval, and sooner if a rotation has advanced. After each backup, and at
+// least once an hour, a restore drill reads the last file back. The condition BackupRestorable and metrics have the result.
+//
+// Files are never changed. A file appears when it is complete, so a process that ends meanwhile leaves the former files as they are, and the
+// next process starts with the drill.
+type Schedule struct {
+	// Client reads and writes live.
+	Client client.Client
+	Clock  clock.Clock
+	// Namespace is the namespace of the Secrets of the Garden.
+	Namespace string
+	// Folder is the folder for the files. It must exist. Empty: there are no scheduled backups.
+	Folder string
+	// Interval is the time between two backups, and Keep the number of files that stay.
+	Interval time.Duration
+	Keep     int
+	// Recipients can decrypt the files, beside the operator.
+	Recipients []age.Recipient
+	Metrics    *Metrics
+	Log        logr.Logger
+}
+
+const (
+	// identityName is the name of the Secret with the identity of the operator, and identityKey its key.
+	identityName, identityKey = "garden-backup-identity", "identity"
+	// drillPeriod is the longest time between two drills, and retryPeriod the time after a failure.
+	drillPeriod, retryPeriod = time.Hour, 10 * time.Minute
+	// overdueFactor is how many intervals old the last file may be.
+	overdueFactor = 2
+	// stamp is the time in the name of a file.
+	stamp = "20060102T150405Z"
+	// fileSuffix is the end of the name of each file.
+	fileSuffix = ".age"
+)
+
+// NeedLeaderElection makes only the active replica write backups.
+func (s *Schedule) NeedLeaderElection() bool { return true }
+
+// Start runs the schedule until the context ends.
+func (s *Schedule) Start(ctx context.Context) error {
+	for {
+		next := s.Run(ctx)
+		if next == 0 {
+			return nil
+		}
+		timer := s.Clock.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// Run makes the backup if it is due, does the drill, and returns the time until the next run; 0 if there is none.
+func (s *Schedule) Run(ctx context.Context) time.Duration {
+	gardens := &operatorv1alpha1.GardenList{}
+	if err := s.Client.List(ctx, gardens); err != nil {
+		s.Log.Error(err, "Failed to list Gardens for backups")
+		return retryPeriod
+	}
+	if len(gardens.Items) == 0 || gardens.Items[0].DeletionTimestamp != nil {
+		return s.idle()
+	}
+	garden := &gardens.Items[0]
+	if s.Folder == "" {
+		if err := s.report(ctx, garden, nil); err != nil {
+			s.Log.Error(err, "Failed to remove condition about backups")
+			return retryPeriod
+		}
+		return s.idle()
+	}
+	done := s.backUp(ctx, garden)
+	found := s.drill(ctx, garden, done)
+	s.Metrics.set(found, s.Clock.Now())
+	if done.wrote != "" {
+		s.Log.Info("Wrote backup of Garden", "file", done.wrote)
+	}
+	if found.reason != operatorv1alpha1.ReasonDrillSucceeded {
+		s.Log.Info("Restore drill failed", "reason", found.reason, "message", found.message)
+	}
+	if err := s.report(ctx, garden, &found); err != nil {
+		s.Log.Error(err, "Failed to report restore drill")
+		return retryPeriod
+	}
+	if found.reason != operatorv1alpha1.ReasonDrillSucceeded {
+		return retryPeriod
+	}
+	return max(min(found.taken.Add(s.Interval).Sub(s.Clock.Now()), drillPeriod), time.Second)
+}
+
+func (s *Schedule) idle() time.Duration {
+	if s.Folder == "" {
+		return 0
+	}
+	return retryPeriod
+}
+
+// attempt is the result of a run before its drill.
+type attempt struct {
+	// wrote is the name of the file that was written; empty if no backup was due or possible.
+	wrote string
+	// damaged says that the last file of before cannot be read. Another backup is then due at once.
+	damaged error
+	// err is why a backup that is due is not there, or why old files stay.
+	err error
+}
+
+// backUp writes a backup if it is due.
+func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden) (done attempt) {
+	identity, err := s.identity(ctx)
+	if err != nil {
+		return attempt{err: err}
+	}
+	files, err := s.files(garden.Name)
+	if err != nil {
+		return attempt{err: err}
+	}
+	now := s.Clock.Now().UTC()
+	if len(files) > 0 {
+		name := files[len(files)-1]
+		last, failure := readBackup(name, identity)
+		if failure == nil && !isDue(last.Manifest, garden, now, s.Interval) {
+			return attempt{}
+		}
+		if failure != nil {
+			done.damaged = fmt.Errorf("file %s cannot be restored: %w", filepath.Base(name), failure)
+		}
+	}
+	b, err := Take(ctx, s.Client, s.Namespace, now)
+	if err != nil {
+		done.err = fmt.Errorf("read the Garden: %w", err)
+		return done
+	}
+	file := filepath.Join(s.Folder, "garden-"+garden.Name+"-"+now.Format(stamp)+fileSuffix)
+	recipients := append(slices.Clone(s.Recipients), identity.Recipient())
+	if _, err := save(file, func(w io.Writer) error { return b.Write(w, recipients) }); err != nil {
+		done.err = err
+		return done
+	}
+	done.wrote, done.err = filepath.Base(file), prune(append(files, file), s.Keep)
+	return done
+}
+
+// isDue reports whether a backup must follow one with a manifest: it is old, it is of a Garden before, or a rotation has advanced since.
+func isDue(last Manifest, garden *operatorv1alpha1.Garden, now time.Time, interval time.Duration) bool {
+	phases := map[string]string{}
+	for credential, phase := range rotation.PhasesOf(garden) {
+		phases[string(credential)] = string(phase)
+	}
+	return !now.Before(last.Taken.Add(interval)) || last.Garden.UID != string(garden.UID) || !maps.Equal(last.Rotations, phases)
+}
+
+// files returns the files of a Garden, the oldest one first.
+func (s *Schedule) files(garden string) ([]string, error) {
+	entries, err := os.ReadDir(s.Folder)
+	if err != nil {
+		return nil, fmt.Errorf("read the folder of espalier.garden.backup.folder: %w", err)
+	}
+	var files []string
+	for _, each := range entries {
+		between, isOwn := strings.CutPrefix(each.Name(), "garden-"+garden+"-")
+		at, isFile := strings.CutSuffix(between, fileSuffix)
+		if _, err := time.Parse(stamp, at); isOwn && isFile && err == nil {
+			files = append(files, filepath.Join(s.Folder, each.Name()))
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// prune deletes the oldest files until keep of them are left.
+func prune(files []string, keep int) error {
+	var failures []error
+	for _, each := range files[:max(0, len(files)-keep)] {
+		failures = append(failures, os.Remove(each))
+	}
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("delete old backups: %w", err)
+	}
+	return nil
+}
+
+// identity returns the identity of the operator, by which the drill decrypts files. If its Secret does not exist, it is created: the next
+// backup is then due at once, because the identity cannot decrypt the last one.
+func (s *Schedule) identity(ctx context.Context) (*age.X25519Identity, error) {
+	secret := &corev1.Secret{}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: identityName}, secret)
+	if apierrors.IsNotFound(err) {
+		made, failure := age.GenerateX25519Identity()
+		if failure != nil {
+			return nil, fmt.Errorf("generate identity for restore drills: %w", failure)
+		}
+		secret = &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: identityName},
+			Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{identityKey: []byte(made.String() + "\n")},
+		}
+		err = s.Client.Create(ctx, secret, client.FieldOwner(fieldManager))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read or create Secret %s/%s: %w", s.Namespace, identityName, err)
+	}
+	identity, err := age.ParseX25519Identity(strings.TrimSpace(string(secret.Data[identityKey])))
+	if err != nil { // the cause may have the content
+		return nil, fmt.Errorf("key %s of Secret %s/%s is no identity of age: delete the Secret, and the operator creates another one",
+			identityKey, s.Namespace, identityName)
+	}
+	return identity, nil
+}
+
+// readBackup reads a file with an identity.
+func readBackup(file string, identity age.Identity) (*Backup, error) {
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = opened.Close() }()
+	return Read(opened, []age.Identity{identity})
+}
+
+// report writes the result into the condition of the Garden; nil removes the condition.
+func (s *Schedule) report(ctx context.Context, garden *operatorv1alpha1.Garden, found *drilled) error {
+	const kind = operatorv1alpha1.BackupRestorable
+	updated := garden.DeepCopy()
+	conditions := slices.Clone(garden.Status.Conditions)
+	i := slices.IndexFunc(conditions, func(c corev1beta1.Condition) bool { return c.Type == kind })
+	switch {
+	case found == nil && i < 0:
+		return nil
+	case found == nil:
+		conditions = slices.Delete(conditions, i, i+1)
+	default:
+		state := corev1beta1.ConditionFalse
+		if found.reason == operatorv1alpha1.ReasonDrillSucceeded {
+			state = corev1beta1.ConditionTrue
+		}
+		next := corev1beta1.UpdatedCondition(s.Clock, corev1beta1.GetOrInitCondition(s.Clock, conditions, kind), state, found.reason, found.message)
+		if i >= 0 && conditions[i].Status == next.Status && conditions[i].Reason == next.Reason && conditions[i].Message == next.Message {
+			return nil
+		}
+		conditions = corev1beta1.MergeConditions(conditions, next)
+	}
+	updated.Status.Conditions = conditions
+	if err := s.Client.Status().Patch(ctx, updated, conflict.MergeFrom(garden)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write condition %s of Garden %s: %w", kind, garden.Name, err)
+	}
+	return nil
+}

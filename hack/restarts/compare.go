@@ -131,7 +131,8 @@ func readVariants(components fs.FS) (variants, error) {
 		component, variant := path.Dir(path.Dir(file)), strings.TrimSuffix(path.Base(file), ".yaml")
 		refers, known := bases[component]
 		if !known {
-			return nil, fmt.Errorf("no test in %s calls goldentest.Compare with a literal base, so the golden file %s cannot be read", component, file)
+			return nil, fmt.Errorf("no test in %s calls goldentest.Compare with a literal base, so the golden file %s cannot be read",
+				component, file)
 		}
 		objects, missing, err := readObjects(components, file)
 		if err != nil {

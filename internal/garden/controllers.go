@@ -134,8 +134,8 @@ func newLifecycle(
 		Identity:   identity.New(hostname, identity.GardenerVersion, cgroup, random),
 		Operator:   settings.Values(p.cfg, programs), SyncPeriod: p.cfg.Controllers.Garden.SyncPeriod.Duration,
 		Workers: *p.cfg.Controllers.Garden.ConcurrentSyncs, Recorder: mgr.GetEventRecorder("garden-operator"),
-		Expiry: lifecycle.NewExpiry(p.registry), Issued: lifecycle.NewIssued(p.registry), Schedule: settings.Schedule(p.cfg.Espalier.Garden.Rotation),
-		Metrics: metrics,
+		Expiry: lifecycle.NewExpiry(p.registry), Issued: lifecycle.NewIssued(p.registry),
+		Schedule: settings.Schedule(p.cfg.Espalier.Garden.Rotation), Metrics: metrics,
 	}, nil
 }
 

@@ -116,7 +116,8 @@ func TestSubcommandsOfTheBuiltProgram(t *testing.T) {
 	o.Expect(first.errs).To(Equal("Error: the reconciliation would not succeed; see the plan\n"))
 	o.Expect(first.out).To(And(
 		HavePrefix("Plan for Garden garden (new)\nrefused: see below\n"), ContainSubstring("\nPreflight\n! storage: "),
-		ContainSubstring("\n- dns: api.example.com "), ContainSubstring("\ncreate druid.gardener.cloud/v1alpha1 Etcd garden/virtual-garden-etcd-main\n"),
+		ContainSubstring("\n- dns: api.example.com "),
+		ContainSubstring("\ncreate druid.gardener.cloud/v1alpha1 Etcd garden/virtual-garden-etcd-main\n"),
 	))
 	p.create()
 	o.Eventually(p.succeeded, patience).Should(BeTrue())
@@ -249,7 +250,8 @@ func (p *program) onTerminal(subcommand string, environment ...string) string {
 	other, err := os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0)
 	p.Expect(err).NotTo(HaveOccurred())
 	command := p.command(subcommand)
-	command.Env = append(slices.DeleteFunc(command.Env, func(each string) bool { return strings.HasPrefix(each, "NO_COLOR=") }), environment...)
+	command.Env = slices.DeleteFunc(command.Env, func(each string) bool { return strings.HasPrefix(each, "NO_COLOR=") })
+	command.Env = append(command.Env, environment...)
 	command.Stdout = other
 	p.Expect(command.Run()).To(Succeed())
 	buffer := make([]byte, 1<<16)

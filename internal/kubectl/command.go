@@ -1,8 +1,8 @@
 // Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm and
 // approve write.
 //
-// Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data of
-// a Secret; Options.GardenPlan does.
+// Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data
+// of a Secret; Options.GardenPlan does.
 package kubectl
 
 import (
@@ -36,7 +36,8 @@ type Options struct {
 	Version string
 }
 
-// The exit codes of the program, except of garden plan. 0 means that the question was answered, or that the state that wait waits for was reached.
+// The exit codes of the program, except of garden plan. 0 means that the question was answered, or that the state that wait waits for was
+// reached.
 const (
 	exitError    = 1
 	exitTimedOut = 2

@@ -82,9 +82,9 @@ func (s *Setup) Dial(ctx context.Context, scheme *runtime.Scheme) (*Connections,
 	}, nil
 }
 
-// DialAsUser connects to the cluster of UserConfig, as both source and target. Without UserConfig, it is the cluster that kubectl would use:
-// the current context of KUBECONFIG, else of ~/.kube/config. The kubeconfig belongs to the user, so it may, unlike the kubeconfig of a process, run programs and impersonate other
-// users.
+// DialAsUser connects to the cluster of UserConfig, as both source and target. Without UserConfig, it is the cluster that kubectl would
+// use: the current context of KUBECONFIG, else of ~/.kube/config. The kubeconfig belongs to the user, so it may, unlike the kubeconfig of a
+// process, run programs and impersonate other users.
 func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 	redirectLibraryLogs(s.Log)
 	loader := s.UserConfig

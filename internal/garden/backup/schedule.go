@@ -29,8 +29,8 @@ import (
 // Schedule writes a backup of the Garden into a folder at an interval, and sooner if a rotation has advanced. After each backup, and at
 // least once an hour, a restore drill reads the last file back. The condition BackupRestorable and metrics have the result.
 //
-// Files are never changed. A file appears when it is complete, so a process that ends meanwhile leaves the former files as they are, and the
-// next process starts with the drill.
+// Files are never changed. A file appears when it is complete, so a process that ends meanwhile leaves the former files as they are, and
+// the next process starts with the drill.
 type Schedule struct {
 	// Client reads and writes live.
 	Client client.Client
@@ -200,8 +200,9 @@ func (s *Schedule) files(garden string) ([]string, error) {
 
 // prune deletes the oldest files until keep of them are left.
 func prune(files []string, keep int) error {
-	var failures []error
-	for _, each := range files[:max(0, len(files)-keep)] {
+	old := files[:max(0, len(files)-keep)]
+	failures := make([]error, 0, len(old))
+	for _, each := range old {
 		failures = append(failures, os.Remove(each))
 	}
 	if err := errors.Join(failures...); err != nil {
@@ -263,7 +264,8 @@ func (s *Schedule) report(ctx context.Context, garden *operatorv1alpha1.Garden, 
 		if found.reason == operatorv1alpha1.ReasonDrillSucceeded {
 			state = corev1beta1.ConditionTrue
 		}
-		next := corev1beta1.UpdatedCondition(s.Clock, corev1beta1.GetOrInitCondition(s.Clock, conditions, kind), state, found.reason, found.message)
+		former := corev1beta1.GetOrInitCondition(s.Clock, conditions, kind)
+		next := corev1beta1.UpdatedCondition(s.Clock, former, state, found.reason, found.message)
 		if i >= 0 && conditions[i].Status == next.Status && conditions[i].Reason == next.Reason && conditions[i].Message == next.Message {
 			return nil
 		}

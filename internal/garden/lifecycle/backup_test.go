@@ -369,10 +369,11 @@ func (s *scene) findsDamage(schedule *backup.Schedule, passes func(time.Duration
 	s.Expect(os.Truncate(last, 5000)).To(Succeed())
 	passes(time.Minute)
 	s.Expect(schedule.Run(s.t.Context())).To(Equal(10 * time.Minute))
-	s.Expect(s.restorable()).To(HavePrefix("False/DrillFailed: File garden-garden-20260228T150300Z.age can be restored, and was written because " +
-		"another one is damaged: file " + filepath.Base(last) + " cannot be restored: it is truncated or damaged: "))
+	const next = "garden-garden-20260228T150300Z.age"
+	s.Expect(s.restorable()).To(HavePrefix("False/DrillFailed: File " + next + " can be restored, and was written because another one is " +
+		"damaged: file " + filepath.Base(last) + " cannot be restored: it is truncated or damaged: "))
 	schedule.Run(s.t.Context())
-	s.Expect(s.restorable()).To(HavePrefix("True/DrillSucceeded: File garden-garden-20260228T150300Z.age"))
+	s.Expect(s.restorable()).To(HavePrefix("True/DrillSucceeded: File " + next))
 
 	authority := s.secrets("ca")[0] // another key in the place of a key
 	s.Expect(s.admin.Delete(s.t.Context(), &authority)).To(Succeed())
@@ -380,18 +381,18 @@ func (s *scene) findsDamage(schedule *backup.Schedule, passes func(time.Duration
 	other.ResourceVersion, other.UID, other.Data = "", "", map[string][]byte{"ca.crt": []byte("TopSecretMarker")}
 	s.Expect(s.admin.Create(s.t.Context(), other)).To(Succeed())
 	schedule.Run(s.t.Context())
-	s.Expect(s.restorable()).To(Equal("False/DrillFailed: File garden-garden-20260228T150300Z.age cannot be restored: its keys are not those of " +
-		"the Garden: Secret " + authority.Name + " has other content in the cluster (data)."))
+	s.Expect(s.restorable()).To(Equal("False/DrillFailed: File " + next + " cannot be restored: its keys are not those of the Garden: Secret " +
+		authority.Name + " has other content in the cluster (data)."))
 	s.Expect(s.admin.Delete(s.t.Context(), other)).To(Succeed())
 	passes(4 * time.Hour)
 	schedule.Run(s.t.Context())
 	s.Expect(s.restorable()).To(And(
-		HavePrefix("False/BackupFailed: File garden-garden-20260228T150300Z.age can be restored, but the schedule fails: read the Garden: "),
+		HavePrefix("False/BackupFailed: File "+next+" can be restored, but the schedule fails: read the Garden: "),
 		HaveSuffix("does not have: ca; wait until a reconciliation of the Garden has succeeded, or restore their Secrets."),
 	))
 	passes(4 * time.Hour)
 	schedule.Run(s.t.Context())
-	s.Expect(s.restorable()).To(HavePrefix("False/BackupTooOld: The last backup is file garden-garden-20260228T150300Z.age. The next one fails: "))
+	s.Expect(s.restorable()).To(HavePrefix("False/BackupTooOld: The last backup is file " + next + ". The next one fails: "))
 	authority.ResourceVersion, authority.UID = "", ""
 	s.Expect(s.admin.Create(s.t.Context(), &authority)).To(Succeed())
 

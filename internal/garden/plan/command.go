@@ -96,8 +96,8 @@ func (f *flags) define(set *pflag.FlagSet) {
 		"shipped configuration counts, and the cluster of your kubeconfig")
 	set.StringVarP(&f.output, "output", "o", "text", "text or json")
 	set.BoolVar(&f.preflight, "preflight", false, "check what the runtime cluster needs, also if the Garden was reconciled before")
-	set.BoolVar(&f.skipImages, "skip-images", false, "do not ask registries for images that no workload has yet: the preflight needs no network "+
-		"beside the cluster and DNS")
+	set.BoolVar(&f.skipImages, "skip-images", false, "do not ask registries for images that no workload has yet: the preflight then "+
+		"needs no network beside the cluster and DNS")
 	set.StringVar(&f.account, "service-account", "espalier-system/espalier-garden-operator",
 		"`namespace/name` of the ServiceAccount of the operator, whose rights the preflight checks; empty for your own rights")
 }
@@ -145,7 +145,8 @@ func (f *flags) run(ctx context.Context, program process.Program, cluster client
 		return err
 	}
 	if f.config == "" {
-		p.Remarks = append(p.Remarks, "Without --config, the plan is for an operator with the shipped configuration: images and options may differ.")
+		p.Remarks = append(p.Remarks,
+			"Without --config, the plan is for an operator with the shipped configuration: images and options may differ.")
 	}
 	text := p.Text()
 	if f.output == "json" {
@@ -234,8 +235,8 @@ func shipped() (*config.OperatorConfiguration, error) {
 	return cfg, err
 }
 
-// ConnectReadOnly returns a connection to the runtime cluster that refuses to write. If user is set, it is the cluster of the user; otherwise
-// it is the cluster of a configuration file or, if there is none, the cluster of the default kubeconfig.
+// ConnectReadOnly returns a connection to the runtime cluster that refuses to write. If user is set, it is the cluster of the user;
+// otherwise it is the cluster of a configuration file or, if there is none, the cluster of the default kubeconfig.
 func ConnectReadOnly(
 	program process.Program, file string, user clientcmd.ClientConfig,
 ) (*config.OperatorConfiguration, *process.Connection, client.WithWatch, error) {

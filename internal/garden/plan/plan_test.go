@@ -203,7 +203,8 @@ func TestHostsOfDeletedRecordsAreLost(t *testing.T) {
 	record := object(t, "{apiVersion: extensions.gardener.cloud/v1alpha1, kind: DNSRecord, metadata: {namespace: garden, name: a}, "+
 		"spec: {name: api.example.com}}")
 	NewWithT(t).Expect(lostHosts([]history{
-		{states: []*unstructured.Unstructured{record, nil}}, {states: []*unstructured.Unstructured{record, record}},
+		{states: []*unstructured.Unstructured{record, nil}},
+		{states: []*unstructured.Unstructured{record, record}},
 		{states: []*unstructured.Unstructured{object(t, deployment), nil}},
 	})).To(Equal([]string{
 		"api.example.com does not resolve any more, because DNSRecord garden/a is deleted: if clients still need this name, create a record of " +

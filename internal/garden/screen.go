@@ -96,8 +96,8 @@ func runStatus(ctx context.Context, program process.Program, args []string, out 
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
 	screen := screenOf(live, f.output, terminal && os.Getenv("NO_COLOR") == "")
 	if f.watch {
-		if err = gardenstatus.Watch(ctx, live, out, terminal, screen); err != nil {
-			return err
+		if failure := gardenstatus.Watch(ctx, live, out, terminal, screen); failure != nil {
+			return failure
 		}
 		return errWatched
 	}

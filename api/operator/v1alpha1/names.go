@@ -190,8 +190,8 @@ const BackupRestorable corev1beta1.ConditionType = "BackupRestorable"
 const (
 	// ReasonDrillSucceeded goes with BackupRestorable=True: the operator has decrypted the last file and checked it.
 	ReasonDrillSucceeded = "DrillSucceeded"
-	// ReasonDrillFailed goes with BackupRestorable=False: the last file is damaged, lacks keys, has other keys than the Garden, or the operator
-	// cannot decrypt it.
+	// ReasonDrillFailed goes with BackupRestorable=False: the last file is damaged, lacks keys, has other keys than the Garden, or the
+	// operator cannot decrypt it.
 	//
 	// Remedy: repair the storage of the folder, and keep older files. The operator writes another file at once if it cannot read the last one.
 	ReasonDrillFailed = "DrillFailed"

@@ -25,8 +25,8 @@ type drilled struct {
 }
 
 // drill reads the last file back and checks that a restoration of it would succeed: the operator decrypts it, its digests are right, it has
-// all keys that the Garden needs in its phases, this version of the operator could reconcile the Garden, and its keys and authorities are
-// those of the cluster. It creates nothing.
+// all keys that the Garden needs in its phases, this version of the operator could reconcile the Garden, and the cluster has the same keys
+// and authorities. It creates nothing.
 func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, done attempt) drilled {
 	identity, err := s.identity(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, d
 	return found
 }
 
-// rehearse does everything that a restoration does before its first write, and compares the keys of the backup with those of the cluster.
+// rehearse does everything that a restoration does before its first write, and compares the keys of backup and cluster.
 func (s *Schedule) rehearse(ctx context.Context, b *Backup) error {
 	if err := check(b); err != nil {
 		return err

@@ -381,8 +381,8 @@ func (s *scene) findsDamage(schedule *backup.Schedule, passes func(time.Duration
 	other.ResourceVersion, other.UID, other.Data = "", "", map[string][]byte{"ca.crt": []byte("TopSecretMarker")}
 	s.Expect(s.admin.Create(s.t.Context(), other)).To(Succeed())
 	schedule.Run(s.t.Context())
-	s.Expect(s.restorable()).To(Equal("False/DrillFailed: File " + next + " cannot be restored: its keys are not those of the Garden: Secret " +
-		authority.Name + " has other content in the cluster (data)."))
+	s.Expect(s.restorable()).To(Equal("False/DrillFailed: File " + next + " cannot be restored: its keys are not those of the Garden: " +
+		"Secret " + authority.Name + " has other content in the cluster (data)."))
 	s.Expect(s.admin.Delete(s.t.Context(), other)).To(Succeed())
 	passes(4 * time.Hour)
 	schedule.Run(s.t.Context())

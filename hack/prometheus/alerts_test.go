@@ -26,6 +26,9 @@ var ruleFiles = []string{managedResources, "garden", "binaries"}
 
 const managedResources = "managedresource-controller"
 
+// recordFiles are the names of the files with recording rules.
+var recordFiles = []string{"health", "records"}
+
 // gardeners are the names of alerts for a garden that Gardener has, too. Routes and silences of users rely on them.
 var gardeners = regexp.MustCompile("^(ApiServer|GardenerApiServer|Dashboard|DiscoveryServer|GardenerControllerManager|GardenerMetricsExporter|" +
 	"GardenKubeStateMetrics|VictoriaLogs|EtcdMain|EtcdEvents)Down$|^(MissingGardenMetrics|GardenConditionStatusNotTrue|" +
@@ -108,7 +111,32 @@ func TestAlerts(t *testing.T) {
 	g.Expect(checkAlerts(alertsIn(t, ruleFiles...), documentedMetrics(t))).To(BeEmpty())
 	files, err := filepath.Glob(filepath.Join(rulesFolder, "*.rules.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(HaveLen(len(ruleFiles)))
+	g.Expect(files).To(HaveLen(len(ruleFiles) + len(recordFiles)))
+}
+
+// Each record uses metrics that are documented, or recorded before, is documented itself, and promtool tests it with given series.
+func TestRecords(t *testing.T) {
+	g := NewWithT(t)
+	documented, page := documentedMetrics(t), readFile(t, metricsPage)
+	tests, recorded := readFile(t, "records.promtool.yaml"), map[string]bool{}
+	for _, each := range alertsIn(t, recordFiles...) {
+		g.Expect(each.Alert).To(BeEmpty())
+		names, err := metricsOf(each.Expr)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, name := range names {
+			g.Expect(documented(name) || recorded[name]).To(BeTrue(), "%s uses %s, which is not documented", each.Record, name)
+		}
+		recorded[each.Record] = true
+		g.Expect(page).To(ContainSubstring("| `" + each.Record))
+		g.Expect(tests).To(MatchRegexp(`expr: '` + each.Record + `'`))
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.FromSlash(name))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return string(content)
 }
 
 func TestCheckAlertsFindsWhatIsWrong(t *testing.T) {
@@ -289,7 +317,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 
 // The PrometheusRule objects contain the same groups.
 func TestPrometheusRulesHoldTheSameAlerts(t *testing.T) {
-	for _, name := range ruleFiles {
+	for _, name := range slices.Concat(ruleFiles, recordFiles) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			content, err := os.ReadFile(filepath.Join(rulesFolder, name+".rules.yaml"))

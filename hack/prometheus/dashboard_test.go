@@ -241,7 +241,7 @@ func TestEveryMetricOfTheLibrariesThatIsNamedIsUsed(t *testing.T) {
 			}
 		}
 	}
-	for _, alert := range alertsIn(t, ruleFiles...) {
+	for _, alert := range alertsIn(t, slices.Concat(ruleFiles, recordFiles)...) {
 		used.WriteString(alert.Expr + "\n")
 	}
 	named := 0

@@ -30,6 +30,8 @@ const (
 	GateVictoriaLogsBackend = "VictoriaLogsBackend"
 	// GateRemoveVali removes vali. It needs GateVictoriaLogsBackend.
 	GateRemoveVali = "RemoveVali"
+	// GatePrometheusHealthChecks asks each instance of Prometheus in the namespace of the Garden whether it is healthy.
+	GatePrometheusHealthChecks = "PrometheusHealthChecks"
 )
 
 // featureGates returns the feature gates of all releases of Gardener's operator, by name. Features that need programs which the operator
@@ -47,7 +49,7 @@ func featureGates() map[string]featureGate {
 		GateBackupEntryForGarden:        {Default: true},
 		GateVictoriaLogsBackend:         {},
 		GateRemoveVali:                  {},
-		"PrometheusHealthChecks":        {Warning: notImplemented},
+		GatePrometheusHealthChecks:      {},
 		"DoNotCopyBackupCredentials":    {Default: true, Locked: true},
 	}
 }

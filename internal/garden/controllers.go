@@ -63,6 +63,7 @@ func addControllers(p *parts) error {
 		&care.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetCache(), Clock: p.clusters.Clock, Config: p.cfg.Controllers.GardenCare,
 			Namespace: deployable.GardenNamespace, Operator: settings.Values(p.cfg, values.Operator{}),
+			Prometheus: &http.Client{Transport: &http.Transport{}}, // without a proxy: the hosts are in the cluster
 			Virtual: func(ctx context.Context) (rest.Interface, error) {
 				clients, err := connection.Clients(ctx)
 				if err != nil {

@@ -66,6 +66,11 @@ type facts struct {
 	etcds               []etcd // of the control plane
 	etcdsErr            error
 	backupErr           error
+	// workloads say why the workloads of the components are not healthy, "" if they are. A workload that does not exist is absent.
+	workloads    map[component.Object]string
+	workloadsErr error
+	// prometheus is the verdict of the instances of Prometheus about themselves; healthy if they are not asked.
+	prometheus verdict
 }
 
 // check returns the verdict about each condition.
@@ -83,8 +88,43 @@ func check(f facts) map[corev1beta1.ConditionType]verdict {
 		operatorv1alpha1.ObservabilityComponentsHealthy: firstFailure(
 			observabilityRunning(f),
 			checkManagedResources(f, operatorv1alpha1.ObservabilityComponentsHealthy),
+			checkWorkloads(f, operatorv1alpha1.ObservabilityComponentsHealthy), f.prometheus,
 		),
 	}
+}
+
+// checkWorkloads judges the workloads of the components of a condition, in the order of the rows.
+func checkWorkloads(f facts, condition corev1beta1.ConditionType) verdict {
+	if f.workloadsErr != nil {
+		return verdict{err: f.workloadsErr}
+	}
+	for _, each := range workloads(f.values, condition) {
+		switch cause, exists := f.workloads[each]; {
+		case !exists:
+			return unhealthy(reasonResourceNotFound, fmt.Sprintf("%s %q not found: see the log of the operator that makes it of a custom resource",
+				each.Kind, each.Name))
+		case cause != "":
+			return unhealthy(workloadReasons[each.Kind], fmt.Sprintf("%s %q is unhealthy: %s", each.Kind, each.Name, cause))
+		}
+	}
+	return verdict{healthy: true}
+}
+
+// workloadReasons are the reasons for workloads that are not healthy, by their kinds.
+var workloadReasons = map[string]string{
+	"Deployment": reasonDeploymentUnhealthy, "StatefulSet": reasonStatefulSetUnhealthy, "DaemonSet": reasonDaemonSetUnhealthy,
+	"VLSingle": reasonVLSingleUnhealthy,
+}
+
+// workloads returns the workloads of the components that a Garden wants, for a condition.
+func workloads(v values.Values, condition corev1beta1.ConditionType) []component.Object {
+	var all []component.Object
+	for _, row := range components.All() {
+		if row.Condition == condition && row.Workloads != nil && row.Unwanted(v) == "" {
+			all = append(all, row.Workloads(v)...)
+		}
+	}
+	return all
 }
 
 // observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips,
@@ -104,6 +144,9 @@ func observabilityRunning(f facts) verdict {
 				skipped = append(skipped, row.Name)
 			}
 			stay = append(stay, fmt.Sprintf(" %s stays while one of these exists: %s.", row.Name, strings.Join(named(row.Users), ", ")))
+		case unwanted && exists && row.Stays != "" && !f.skips(row.Name):
+			runs = true
+			stay = append(stay, " "+row.Stays)
 		case f.skips(row.Name):
 			skipped = append(skipped, row.Name)
 		case slices.ContainsFunc(row.Requires, f.skips):

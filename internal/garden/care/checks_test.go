@@ -19,7 +19,11 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/fluentbit"
+	"github.com/espalier-dev/espalier/internal/garden/component/victorialogs"
 	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 const (
@@ -68,7 +72,7 @@ func deployment(name string) appsv1.Deployment {
 
 // healthy are the facts of a healthy Garden.
 func healthy() facts {
-	f := facts{namespace: "garden", healthz: healthz{connected: true, status: 200, body: "ok"}}
+	f := facts{namespace: "garden", healthz: healthz{connected: true, status: 200, body: "ok"}, prometheus: verdict{healthy: true}}
 	for _, namespace := range []string{"istio-system", "garden"} {
 		for _, name := range names[namespace] {
 			f.managedResources = append(f.managedResources, managedResource(namespace, name))
@@ -80,7 +84,27 @@ func healthy() facts {
 		f.deployments = append(f.deployments, deployment(name))
 	}
 	f.etcds = []etcd{{name: "virtual-garden-etcd-main", ready: true}, {name: "virtual-garden-etcd-events", ready: true}}
+	f.workloads = map[component.Object]string{}
+	for _, each := range workloads(f.values, observabilityHealthy) {
+		f.workloads[each] = ""
+	}
 	return f
+}
+
+// workload returns a function that changes the state of a workload.
+func workload(kind, name, problem string) func(*facts) {
+	return func(f *facts) { f.workloads[component.Workload(kind, name)] = problem }
+}
+
+// victoria makes the Garden want VictoriaLogs, which runs.
+func victoria(f *facts) {
+	f.values.VictoriaLogs = true
+	for _, each := range workloads(f.values, observabilityHealthy) {
+		f.workloads[each] = ""
+	}
+	for _, name := range []string{"victoria-operator", "victoria-logs"} {
+		f.managedResources = append(f.managedResources, managedResource("garden", name))
+	}
 }
 
 // change changes the ManagedResource of a name.
@@ -310,6 +334,50 @@ func TestChecks(t *testing.T) {
 			want: map[corev1beta1.ConditionType]verdict{virtualHealthy: failure},
 		},
 
+		// workloads of custom resources
+		"a StatefulSet that prometheus-operator does not make": {
+			change: []func(*facts){func(f *facts) { delete(f.workloads, component.Workload("StatefulSet", "prometheus-garden")) }},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("ResourceNotFound",
+				`StatefulSet "prometheus-garden" not found: see the log of the operator that makes it of a custom resource`)},
+		},
+		"a StatefulSet that is not healthy": {
+			change: []func(*facts){workload("StatefulSet", "alertmanager-garden", "not enough ready replicas (1/2)")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("StatefulSetUnhealthy",
+				`StatefulSet "alertmanager-garden" is unhealthy: not enough ready replicas (1/2)`)},
+		},
+		"a DaemonSet that is not healthy": {
+			change: []func(*facts){workload("DaemonSet", fluentbit.ObjectName(false), "too many unavailable pods")},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("DaemonSetUnhealthy",
+				`DaemonSet "`+fluentbit.ObjectName(false)+`" is unhealthy: too many unavailable pods`)},
+		},
+		"VictoriaLogs runs": {change: []func(*facts){victoria}},
+		"a VLSingle that its operator cannot apply, before its Deployment": {
+			change: []func(*facts){
+				victoria, workload("Deployment", "vlsingle-victoria-logs", "boom"),
+				func(f *facts) {
+					f.workloads[component.Object{GroupVersionKind: victorialogs.Kind, Name: "victoria-logs"}] = "bad image"
+				},
+			},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("VLSingleUnhealthy",
+				`VLSingle "victoria-logs" is unhealthy: bad image`)},
+		},
+		"a workload of a component that the Garden does not want": {
+			change: []func(*facts){workload("Deployment", "vlsingle-victoria-logs", "boom")},
+		},
+		"ManagedResources come before workloads": {
+			change: []func(*facts){change("vali", fails), func(f *facts) { f.workloads = nil }},
+			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
+		},
+		"workloads that cannot be read": {
+			change: []func(*facts){func(f *facts) { f.workloadsErr = errors.New("e") }},
+			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: {err: errors.New("e")}},
+		},
+
+		"a Prometheus that is not healthy": {
+			change: []func(*facts){func(f *facts) { f.prometheus = unhealthy("PrometheusHealthCheckDown", "m") }},
+			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: unhealthy("PrometheusHealthCheckDown", "m")},
+		},
+
 		// skipped components
 		"a skipped component that is not deployed": {
 			change: []func(*facts){skip("vali"), remove("vali")},
@@ -321,6 +389,13 @@ func TestChecks(t *testing.T) {
 		"a skipped component that still exists": {
 			change: []func(*facts){skip("vali"), change("vali", fails)},
 			want:   map[corev1beta1.ConditionType]verdict{observabilityHealthy: failure},
+		},
+		"a component that waits for its successor": {
+			change: []func(*facts){victoria, func(f *facts) { f.values.RemoveVali = true }},
+			want: map[corev1beta1.ConditionType]verdict{observabilityHealthy: {
+				healthy: true, reason: "ObservabilityComponentsRunning",
+				message: "All observability components are healthy. vali stays until VictoriaLogs has run for 15 days.",
+			}},
 		},
 		"web UIs that the gateway would not protect": {
 			change: []func(*facts){
@@ -429,6 +504,31 @@ func add(name string, how func(*resourcesv1alpha1.ManagedResource)) func(*facts)
 func labelled(value string) func(*resourcesv1alpha1.ManagedResource) {
 	return func(mr *resourcesv1alpha1.ManagedResource) {
 		mr.Labels = map[string]string{"care.gardener.cloud/condition-type": value}
+	}
+}
+
+func TestProblemOfACustomResourceIsInItsStatus(t *testing.T) {
+	single := func(status map[string]any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+		o.SetGroupVersionKind(victorialogs.Kind)
+		return o
+	}
+	g := NewWithT(t)
+	g.Expect(problemOf(single(nil))).To(BeEmpty())
+	g.Expect(problemOf(single(map[string]any{"updateStatus": "expanding", "reason": "b"}))).To(BeEmpty())
+	g.Expect(problemOf(single(map[string]any{"updateStatus": "failed", "reason": "b"}))).To(Equal("b"))
+	g.Expect(problemOf(single(map[string]any{"updateStatus": "failed"}))).NotTo(BeEmpty())
+}
+
+// Each kind of workload has a reason and a type, so that no condition is without a reason.
+func TestKindsOfWorkloadsAreKnown(t *testing.T) {
+	g := NewWithT(t)
+	all := workloads(values.Values{Operator: values.Operator{OpenTelemetryCollector: true, VictoriaLogs: true}}, observabilityHealthy)
+	g.Expect(len(all)).To(BeNumerically(">=", 7))
+	for _, each := range all {
+		g.Expect(workloadReasons).To(HaveKey(each.Kind), each.Name)
+		_, isCustom := newWorkload(each).(*unstructured.Unstructured)
+		g.Expect(isCustom).To(Equal(each.Group != appsv1.GroupName), each.Name)
 	}
 }
 

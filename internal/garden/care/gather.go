@@ -1,6 +1,7 @@
 package care
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
@@ -40,6 +42,10 @@ func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden
 	group.Go(func() { f.deployments, f.deploymentsErr = r.listDeployments(ctx) })
 	group.Go(func() { f.etcds, f.etcdsErr = r.listEtcds(ctx) })
 	group.Go(func() { f.backup, f.backupErr = r.incompleteBackup(ctx, garden) })
+	group.Go(func() { f.workloads, f.workloadsErr = r.judgeWorkloads(ctx, f.values) })
+	if f.prometheus = (verdict{healthy: true}); f.values.PrometheusHealthChecks {
+		group.Go(func() { f.prometheus = r.checkPrometheuses(ctx) })
+	}
 	group.Wait()
 	return f
 }
@@ -111,6 +117,55 @@ func (r *Reconciler) listDeployments(ctx context.Context) ([]appsv1.Deployment, 
 		return nil, fmt.Errorf("list deployments of the control plane: %w", err)
 	}
 	return list.Items, nil
+}
+
+// judgeWorkloads returns why workloads of observability components are not healthy: see facts.
+func (r *Reconciler) judgeWorkloads(ctx context.Context, v values.Values) (map[component.Object]string, error) {
+	judged := map[component.Object]string{}
+	for _, each := range workloads(v, operatorv1alpha1.ObservabilityComponentsHealthy) {
+		key := client.ObjectKey{Namespace: r.Namespace, Name: each.Name}
+		object, reader := newWorkload(each), r.Reader
+		if _, isCustom := object.(*unstructured.Unstructured); isCustom { // one object is not worth a watch of all namespaces
+			reader = r.Client
+		}
+		switch err := reader.Get(ctx, key, object); {
+		case err == nil:
+			judged[each] = problemOf(object)
+		case ignoreNotServed(err) != nil:
+			return nil, fmt.Errorf("get %s %q: %w", each.Kind, each.Name, err)
+		}
+	}
+	return judged, nil
+}
+
+// newWorkload returns an empty object of the kind of a workload.
+func newWorkload(of component.Object) client.Object {
+	switch of.Kind {
+	case "Deployment":
+		return &appsv1.Deployment{}
+	case "StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{}
+	}
+	custom := &unstructured.Unstructured{}
+	custom.SetGroupVersionKind(of.GroupVersionKind)
+	return custom
+}
+
+// problemOf returns why a workload is not healthy, "" if it is healthy.
+func problemOf(object client.Object) string {
+	custom, isCustom := object.(*unstructured.Unstructured)
+	if !isCustom {
+		return failureOf(object)
+	}
+	// A status of other types cannot come from the operator of VictoriaMetrics.
+	state, _, _ := unstructured.NestedString(custom.Object, "status", "updateStatus")
+	reason, _, _ := unstructured.NestedString(custom.Object, "status", "reason")
+	if state == "failed" {
+		return cmp.Or(reason, "its operator gives no reason")
+	}
+	return ""
 }
 
 func (r *Reconciler) listEtcds(ctx context.Context) ([]etcd, error) {

@@ -25,8 +25,18 @@ const (
 	reasonHealthzSucceeded = "HealthzRequestSucceeded"
 	// reasonDeploymentMissing goes with VirtualComponentsHealthy=False: a Deployment of the control plane does not exist.
 	reasonDeploymentMissing = "DeploymentMissing"
-	// reasonDeploymentUnhealthy goes with VirtualComponentsHealthy=False: a Deployment of the control plane is not healthy.
+	// reasonDeploymentUnhealthy goes with VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a Deployment of the control
+	// plane, or one that the operator of a custom resource makes, is not healthy.
 	reasonDeploymentUnhealthy = "DeploymentUnhealthy"
+	// reasonStatefulSetUnhealthy goes with ObservabilityComponentsHealthy=False: a StatefulSet that the operator of a custom resource makes is
+	// not healthy.
+	reasonStatefulSetUnhealthy = "StatefulSetUnhealthy"
+	// reasonDaemonSetUnhealthy goes with ObservabilityComponentsHealthy=False: a DaemonSet that the operator of a custom resource makes is not
+	// healthy.
+	reasonDaemonSetUnhealthy = "DaemonSetUnhealthy"
+	// reasonVLSingleUnhealthy goes with ObservabilityComponentsHealthy=False: the operator of VictoriaMetrics cannot apply the custom resource
+	// of VictoriaLogs.
+	reasonVLSingleUnhealthy = "VLSingleUnhealthy"
 	// reasonEtcdMissing goes with VirtualComponentsHealthy=False: an Etcd of the control plane does not exist.
 	reasonEtcdMissing = "EtcdMissing"
 	// reasonEtcdUnhealthy goes with VirtualComponentsHealthy=False: an Etcd is not ready, or its backup fails.
@@ -35,8 +45,14 @@ const (
 	//
 	// Remedy: set the field that the message names.
 	reasonBackupIncomplete = "BackupIncomplete"
+	// reasonPrometheusError goes with ObservabilityComponentsHealthy=False: a Pod of Prometheus does not say whether it is healthy. Only with
+	// feature gate PrometheusHealthChecks.
+	reasonPrometheusError = "PrometheusHealthCheckError"
+	// reasonPrometheusDown goes with ObservabilityComponentsHealthy=False: a Pod of Prometheus says that it is not healthy. The message names
+	// the faults. Only with feature gate PrometheusHealthChecks.
+	reasonPrometheusDown = "PrometheusHealthCheckDown"
 	// reasonResourceNotFound goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a
-	// ManagedResource of a component does not exist.
+	// ManagedResource of a component does not exist, or a workload that the operator of its custom resource makes.
 	reasonResourceNotFound = "ResourceNotFound"
 	// reasonOutdatedStatus goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: the
 	// resource manager has not reconciled the current generation of a ManagedResource.

@@ -1,14 +1,15 @@
 // Package care reports in the conditions of a Garden whether its components are healthy.
 //
-// It watches Gardens, ManagedResources, and the Deployments and Etcds of the control plane in the namespace of the Garden. It reads the
-// ManagedResources in that namespace and in istio-system, these Deployments and Etcds, and asks the API server of the virtual cluster for
-// /healthz. It writes four conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the
-// next run does it.
+// It watches Gardens, ManagedResources, and the Etcds, Deployments, StatefulSets and DaemonSets in the namespace of the Garden. It reads the
+// ManagedResources in that namespace and in istio-system, the Deployments and Etcds of the control plane, and the workloads that operators
+// of other projects make for observability components. It asks the API server of the virtual cluster for /healthz. It writes four
+// conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the next run does it.
 package care
 
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -29,16 +30,16 @@ import (
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list;watch
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens/status,verbs=patch
 
-// ManagedResources and Etcds are watched, and Deployments in the namespace of the Garden.
+// ManagedResources and Etcds are watched, and workloads in the namespace of the Garden.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=list;watch
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch,namespace=garden,roleName=espalier-garden-operator-garden
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=list;watch,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=druid.gardener.cloud,resources=etcds,verbs=list;watch
 
 // Reconciler writes the conditions.
 type Reconciler struct {
 	// Client reads Gardens and ManagedResources from the cache, and writes.
 	Client client.Client
-	// Reader lists Deployments and Etcds from the cache. A client of the manager reads Etcds live, because they have no Go type here.
+	// Reader reads workloads and Etcds from the cache. A client of the manager reads Etcds live, because they have no Go type here.
 	Reader client.Reader
 	// Virtual returns a client for the API server of the virtual cluster. The client is nil if there is no such API server yet. Reconcile logs
 	// an error, and treats it like a nil client.
@@ -49,8 +50,13 @@ type Reconciler struct {
 	Namespace string
 	// Operator are the settings of the operator that decide which components it deploys.
 	Operator values.Operator
+	// Prometheus asks the instances of Prometheus for their health, if Operator says so.
+	Prometheus *http.Client
 
-	watches []*late.Watch
+	// faultSince is when an instance of Prometheus was first found unhealthy, zero if none is. There is one worker, so no lock guards it. After
+	// a restart, a fault is reported one period later.
+	faultSince time.Time
+	watches    []*late.Watch
 }
 
 // Reconcile checks the components, and writes the conditions if they change. It asks to be called again after the period.

@@ -3,8 +3,10 @@ package care_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +26,9 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/care"
+	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/gardentest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
@@ -210,6 +215,74 @@ func TestConditionsFollowTheControlPlane(t *testing.T) {
 	s.createDeployment("virtual-garden-gardener-resource-manager")
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(virtual,
 		`False ResourceNotFound: managedresources.resources.gardener.cloud "garden-system-virtual" not found`))
+}
+
+// The operator of VictoriaMetrics does not run: its custom resource is accepted, and nothing comes of it.
+func TestConditionFollowsWorkloadsOfCustomResources(t *testing.T) {
+	s := newScene(t)
+	kept := []string{"victoria-operator", "victoria-logs"}
+	s.reconciler.Operator.VictoriaLogs = true
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(name string) bool { return slices.Contains(kept, name) })
+	for _, name := range kept {
+		s.patchStatus(s.createManagedResource(s.Namespace, name), good)
+	}
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(`False ResourceNotFound: VLSingle "victoria-logs" not found`)))
+
+	s.createDefinition(crds.VictoriaComponent, "vlsingles.operator.victoriametrics.com")
+	s.AwaitServed(gardentest.List("operator.victoriametrics.com/v1", "VLSingle"))
+	single := binary.Object(s, `{apiVersion: operator.victoriametrics.com/v1, kind: VLSingle, metadata: {name: victoria-logs, namespace: `+
+		s.Namespace+`}}`)
+	s.Expect(s.Admin.Create(s.Ctx, single)).To(Succeed())
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(`False ResourceNotFound: Deployment "vlsingle-victoria-logs" not found`)))
+	s.patchStatus(single, `{"updateStatus":"failed","reason":"bad image"}`)
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, `False VLSingleUnhealthy: VLSingle "victoria-logs" is unhealthy: bad image`))
+	s.patchStatus(single, `{"updateStatus":"operational"}`)
+	d := s.createDeployment("vlsingle-victoria-logs")
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix("True ObservabilityComponentsRunning: ")))
+	s.patchStatus(d, `{"conditions":[{"type":"Available","status":"False"}]}`)
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(`False DeploymentUnhealthy: Deployment "vlsingle-victoria-logs" `)))
+}
+
+// createDefinition creates one of the definitions of a component.
+func (s *scene) createDefinition(of component.Component, name string) {
+	s.T.Helper()
+	definitions, err := of.Definitions()
+	s.Expect(err).NotTo(HaveOccurred())
+	i := slices.IndexFunc(definitions, func(each *unstructured.Unstructured) bool { return each.GetName() == name })
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, definitions[i]))).To(Succeed())
+}
+
+func TestConditionFollowsTheHealthOfPrometheus(t *testing.T) {
+	s := newScene(t)
+	s.reconciler.Operator.SkipComponents, s.reconciler.Operator.PrometheusHealthChecks = components.Skippable(), true
+	const skipped = "True ObservabilityComponentsSkipped: "
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(skipped)), "the kind is not served")
+
+	up := "1"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Expect(r.Host).To(Equal("prometheus-garden-0.prometheus-operated." + s.Namespace + ".svc:9090"))
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[
+			{"metric":{"__name__":"healthcheck:up"},"value":[1,"` + up + `"]},
+			{"metric":{"__name__":"healthcheck","task":"target:down","job":"etcd"},"value":[1,"1"]}]}}`))
+	}))
+	t.Cleanup(server.Close)
+	s.reconciler.Prometheus = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+	}}}
+	s.createDefinition(crds.MonitoringComponent, "prometheuses.monitoring.coreos.com")
+	s.AwaitServed(gardentest.List("monitoring.coreos.com/v1", "Prometheus"))
+	for name, label := range map[string]string{"garden": "gardener-operator", "seed": "gardenlet"} {
+		s.Expect(s.Admin.Create(s.Ctx, binary.Object(s, `{apiVersion: monitoring.coreos.com/v1, kind: Prometheus, metadata: {name: `+name+
+			`, namespace: `+s.Namespace+`, labels: {health-check-by: `+label+`}}, spec: {replicas: 1}}`))).To(Succeed())
+	}
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(skipped)))
+	up = "0"
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(skipped)), "a fault must last for a period")
+	s.clock.SetTime(s.clock.Now().Add(time.Minute))
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability,
+		`False PrometheusHealthCheckDown: Prometheus Pod "prometheus-garden-0" is unhealthy: {job="etcd", task="target:down"}`))
+	up = "1"
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(skipped)))
 }
 
 func TestConditionOfTheAPIServer(t *testing.T) {

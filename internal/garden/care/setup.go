@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -55,7 +54,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}{
 		{&resourcesv1alpha1.ManagedResource{}, resourcesv1alpha1.SchemeGroupVersion.WithKind("ManagedResource").GroupKind(), changed(relevant)},
 		{etcds, etcdKind.GroupKind(), predicate.And(predicate.NewPredicateFuncs(r.isOwn), changed(etcdOf))},
-		{&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), changed(failureOf)},
+		{&appsv1.Deployment{}, appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), changed(failureOf[*appsv1.Deployment])},
+		{&appsv1.StatefulSet{}, appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind(), changed(failureOf[*appsv1.StatefulSet])},
+		{&appsv1.DaemonSet{}, appsv1.SchemeGroupVersion.WithKind("DaemonSet").GroupKind(), changed(failureOf[*appsv1.DaemonSet])},
 	} {
 		r.watches = append(r.watches, late.NewWatch(mgr.GetRESTMapper(), each.kind, func() error {
 			return built.Watch(source.Kind(mgr.GetCache(), each.object, enqueue, each.predicate))
@@ -64,12 +65,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Cache restricts the Deployments that the controller reads and watches to the control plane in the namespace of the Garden. Etcds
-// cannot be restricted, because a manager cannot be created with options for a kind that is not served yet.
+// Cache restricts the workloads that the controller reads and watches to the namespace of the Garden. The labels of workloads that
+// operators of other projects make are not known. Etcds cannot be restricted, because a manager cannot be created with options for a kind
+// that is not served yet.
 func Cache(namespace string) map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{&appsv1.Deployment{}: {
-		Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set(controlPlane))}},
-	}}
+	restricted := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	return map[client.Object]cache.ByObject{
+		&appsv1.Deployment{}: restricted, &appsv1.StatefulSet{}: restricted, &appsv1.DaemonSet{}: restricted,
+	}
 }
 
 // gardens selects new Gardens, and Gardens whose reconciliation has just succeeded.
@@ -104,8 +107,8 @@ func changed[T client.Object, P comparable](part func(T) P) predicate.Predicate 
 	}
 }
 
-// failureOf returns why a Deployment is not healthy, "" if it is healthy.
-func failureOf(d *appsv1.Deployment) string { return health.Judge(d).Unhealthy }
+// failureOf returns why a workload is not healthy, "" if it is healthy.
+func failureOf[T client.Object](workload T) string { return health.Judge(workload).Unhealthy }
 
 // relevantConditions are the fields of the conditions of a ManagedResource that the checks read. Times are left out.
 type relevantConditions [len(judgedConditions)]struct {

@@ -52,6 +52,8 @@ type Component struct {
 	OnlyFor string
 	// Users are objects that need the component. If the component is skipped, it stays while one of them exists.
 	Users []Object
+	// Stays says, in one sentence, why the component still exists while Unless returns a reason. Empty: only Users keep it.
+	Stays string
 	// Definitions returns the CustomResourceDefinitions that the component consists of.
 	Definitions func() ([]*unstructured.Unstructured, error)
 	// Credentials are the Secrets of the component itself. Package install generates every Secret with a Request, for Objects.
@@ -80,6 +82,17 @@ type Component struct {
 	Condition corev1beta1.ConditionType
 	// Deployments and Etcds are the names of the Deployments and Etcds of the control plane without which the condition is not True.
 	Deployments, Etcds []string
+	// Volumes is true if Pods of the component do not start without volumes of the default StorageClass.
+	Volumes bool
+	// Workloads returns the objects without which the condition is not True either, because the resource manager does not judge them: the
+	// Deployments, StatefulSets and DaemonSets that operators of other projects make of the custom resources of Sets, and custom resources
+	// whose status has an error of such an operator. All are in the namespace of the Garden. Nil: there are none.
+	Workloads func(values.Values) []Object
+}
+
+// Workload returns a Deployment, StatefulSet or DaemonSet, for Workloads.
+func Workload(kind, name string) Object {
+	return Object{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind(kind), Name: name}
 }
 
 // Unwanted returns why the operator does not deploy the component for a Garden, in one sentence, or "".
@@ -196,7 +209,7 @@ type Object struct {
 
 // Gardenlet returns the Deployment of gardenlet, for Users: it makes the runtime cluster a Seed.
 func Gardenlet() Object {
-	return Object{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Name: "gardenlet"}
+	return Workload("Deployment", "gardenlet")
 }
 
 // Credential is a Secret with a credential, by default one that the manager of secrets generates.

@@ -42,6 +42,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/garden/component/vpa"
 	"github.com/espalier-dev/espalier/internal/garden/component/webui"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
 // All returns all rows. The status lists the tasks of a reconciliation in the order of their rows, and the tasks of a deletion in the
@@ -131,6 +132,18 @@ func Skippable() []string {
 	var names []string
 	for _, row := range All() {
 		if row.Skippable {
+			names = append(names, row.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// WithVolumes returns the sorted names of the rows that a Garden wants, and whose Pods need volumes of the default StorageClass.
+func WithVolumes(v values.Values) []string {
+	var names []string
+	for _, row := range All() {
+		if row.Volumes && row.Unwanted(v) == "" {
 			names = append(names, row.Name)
 		}
 	}

@@ -34,7 +34,7 @@ type Metrics struct {
 	operations, failures, writes *prometheus.CounterVec
 	preflight                    *prometheus.GaugeVec
 
-	conditions, rotations, lastOperation, tasks, taskSince, lastSuccess, paused, backup *prometheus.Desc
+	conditions, rotations, aborts, lastOperation, tasks, taskSince, lastSuccess, paused, backup *prometheus.Desc
 	// latest is the latest known success of a Garden. Status.lastOperation does not show it while the next operation runs or fails.
 	latest atomic.Pointer[success]
 }
@@ -74,6 +74,9 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 		// `credential` is the field of `status.credentials.rotation`. A rotation in one step has a phase only while it is going on: `Preparing`.
 		rotations: prometheus.NewDesc("espalier_garden_rotation_phase_since_timestamp_seconds",
 			"When the rotation of a credential entered its current phase, in seconds since 1970.", []string{"credential", "phase"}, nil),
+		// Absent while no abort is going on. `credential` is as above.
+		aborts: prometheus.NewDesc("espalier_garden_rotation_aborting", "1 for each rotation that leads back to the former credential.",
+			[]string{"credential"}, nil),
 		// States are `Processing`, `Succeeded` and `Error`; operations are as above.
 		lastOperation: prometheus.NewDesc("espalier_garden_last_operation",
 			"Whether the current or last operation is in this state (1) or not (0).", []string{"operation", "state"}, nil),
@@ -106,7 +109,7 @@ func NewMetrics(registry prometheus.Registerer, cached client.Reader) *Metrics {
 		if cached.List(ctx, list, client.UnsafeDisableDeepCopy) == nil && len(list.Items) == 1 {
 			m.collect(&list.Items[0], out)
 		}
-	}, m.conditions, m.rotations, m.lastOperation, m.tasks, m.taskSince, m.lastSuccess, m.paused, m.backup))
+	}, m.conditions, m.rotations, m.aborts, m.lastOperation, m.tasks, m.taskSince, m.lastSuccess, m.paused, m.backup))
 	return m
 }
 
@@ -126,6 +129,9 @@ func (m *Metrics) collect(garden *operatorv1alpha1.Garden, out chan<- prometheus
 	}
 	for credential, each := range rotation.Since(garden) {
 		since(m.rotations, each.Time, string(credential), string(each.Phase))
+		if each.Aborts {
+			flag(m.aborts, true, string(credential))
+		}
 	}
 	if last := garden.Status.LastOperation; last != nil {
 		for _, each := range []operatorv1alpha1.LastOperationState{

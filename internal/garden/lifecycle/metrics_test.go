@@ -83,8 +83,10 @@ func TestMetricsShowTheStatus(t *testing.T) {
 			CertificateAuthorities: &operatorv1alpha1.Rotation{
 				Phase: "Prepared", LastInitiationTime: ptr.To(at(10)), LastInitiationFinishedTime: ptr.To(at(20)),
 			},
-			ServiceAccountKey: &operatorv1alpha1.Rotation{Phase: "Completing", LastInitiationTime: ptr.To(at(15))},
-			Observability:     &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: ptr.To(at(30)), LastCompletionTime: ptr.To(at(29))},
+			ServiceAccountKey: &operatorv1alpha1.Rotation{
+				Phase: "Completing", LastInitiationTime: ptr.To(at(15)), AbortedInitiationTime: ptr.To(at(14)),
+			},
+			Observability: &operatorv1alpha1.ObservabilityRotation{LastInitiationTime: ptr.To(at(30)), LastCompletionTime: ptr.To(at(29))},
 		}},
 	}}
 	want := map[string]float64{
@@ -95,6 +97,7 @@ func TestMetricsShowTheStatus(t *testing.T) {
 		"rotation_phase_since_timestamp_seconds certificateAuthorities Prepared": 20,
 		"rotation_phase_since_timestamp_seconds serviceAccountKey Completing":    15, // the status has no later time
 		"rotation_phase_since_timestamp_seconds observability Preparing":         30,
+		"rotation_aborting serviceAccountKey":                                    1,
 		"task_since_timestamp_seconds running b":                                 2,
 		"task_since_timestamp_seconds failed c":                                  3,
 		"tasks pending":                                                          2,

@@ -162,10 +162,12 @@ func (p Phases) Changing() bool {
 	return false
 }
 
-// PhaseSince is the phase of a rotation, and the time at which the rotation entered it.
+// PhaseSince is the phase of a rotation, and the time at which the rotation entered it. Aborts is true if the rotation leads back to the
+// former credential, and is not completed.
 type PhaseSince struct {
 	Phase operatorv1alpha1.RotationPhase
 	time.Time
+	Aborts bool
 }
 
 // Since returns the phases in the status of a Garden, and when they began. A phase whose beginning is not recorded, as in the status of an
@@ -180,7 +182,7 @@ func Since(g *operatorv1alpha1.Garden) map[Credential]PhaseSince {
 			operatorv1alpha1.RotationCompleted:  rotation.LastCompletionTime,
 		}[phase]
 		if began = cmp.Or(began, rotation.LastInitiationTime); began != nil {
-			all[credential] = PhaseSince{phase, began.Time}
+			all[credential] = PhaseSince{phase, began.Time, isAborting(rotation)}
 		}
 	}
 	return all

@@ -78,6 +78,7 @@ func Values(cfg *config.OperatorConfiguration, o values.Operator) values.Operato
 	o.DisableNginxIngress = cfg.Enabled(config.GateDisableNginxIngressInGarden)
 	o.OpenTelemetryCollector = cfg.Enabled(config.GateOpenTelemetryCollector)
 	o.VictoriaLogs, o.RemoveVali = cfg.Enabled(config.GateVictoriaLogsBackend), cfg.Enabled(config.GateRemoveVali)
+	o.PrometheusHealthChecks = cfg.Enabled(config.GatePrometheusHealthChecks)
 	o.Perses = cfg.Espalier.Garden.Perses
 	o.BackupEntry = cfg.Enabled(config.GateBackupEntryForGarden)
 	o.ETCDConfig = *cfg.Controllers.Garden.ETCDConfig

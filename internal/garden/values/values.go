@@ -52,6 +52,8 @@ type Operator struct {
 	SkipComponents []string
 	// OpenTelemetryCollector, VictoriaLogs and RemoveVali are the feature gates for logs.
 	OpenTelemetryCollector, VictoriaLogs, RemoveVali bool
+	// PrometheusHealthChecks is true if the operator asks the instances of Prometheus whether they are healthy.
+	PrometheusHealthChecks bool
 	// Perses is true if the operator deploys perses-operator.
 	Perses bool
 	// Images are the images of other projects' programs.

@@ -9,7 +9,17 @@ import (
 )
 
 // Component is the Alertmanager of the garden.
-var Component = observability.Awaited(observability.Component(Name, "Alertmanager",
-	"creates ManagedResource `alertmanager-garden`, and waits until it is healthy",
-	[]string{component.PrometheusOperator},
-	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }), component.PrometheusOperator)
+var Component = row()
+
+func row() component.Component {
+	row := observability.Awaited(observability.Component(Name, "Alertmanager",
+		"creates ManagedResource `alertmanager-garden`, and waits until it is healthy",
+		[]string{component.PrometheusOperator},
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }), component.PrometheusOperator)
+	row.Volumes = true
+	// prometheus-operator adds its program to the name of the instance, which results in the name of the component.
+	row.Workloads = func(values.Values) []component.Object {
+		return []component.Object{component.Workload("StatefulSet", Name)}
+	}
+	return row
+}

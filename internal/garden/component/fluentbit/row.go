@@ -9,9 +9,18 @@ import (
 )
 
 // Component is fluent-bit.
-var Component = afterControlPlane(observability.Component(Name, "fluent-bit",
-	"creates ManagedResource `fluent-bit`, if there is a store of logs", nil,
-	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }))
+var Component = row()
+
+func row() component.Component {
+	row := afterControlPlane(observability.Component(Name, "fluent-bit",
+		"creates ManagedResource `fluent-bit`, if there is a store of logs", nil,
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }))
+	// fluent-operator gives the DaemonSet the name of the object.
+	row.Workloads = func(v values.Values) []component.Object {
+		return []component.Object{component.Workload("DaemonSet", ObjectName(v.OpenTelemetryCollector))}
+	}
+	return row
+}
 
 // CustomResourcesComponent is the parts of the configuration that only a garden has.
 var CustomResourcesComponent = afterControlPlane(observability.Component(

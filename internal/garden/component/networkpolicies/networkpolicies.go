@@ -41,6 +41,10 @@ func Objects(v values.Values) []client.Object {
 			gardeneradmission.Port),
 		ofController(v),
 	}
+	if v.PrometheusHealthChecks {
+		objects = append(objects, fromOperator(v.Namespace, "prometheus", "the instances of Prometheus",
+			map[string]string{"app": "prometheus", "role": "monitoring"}, 9090))
+	}
 	if v.BackupMetadataService {
 		objects = append(objects, toMetadataService(v))
 	}
@@ -73,7 +77,7 @@ func toMetadataService(v values.Values) client.Object {
 	return allows
 }
 
-// fromOperator lets the operator connect to a server of the virtual cluster. The operator is in another namespace, which need not have
+// fromOperator lets the operator connect to a server of the Garden. The operator is in another namespace, which need not have
 // policies: with one of netpol-controller there, the operator could connect to nothing else.
 func fromOperator(namespace, server, what string, pods map[string]string, ports ...int32) client.Object {
 	allowed := make([]networkingv1.NetworkPolicyPort, 0, len(ports))

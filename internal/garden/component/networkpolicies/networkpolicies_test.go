@@ -35,6 +35,9 @@ func networks(texts ...string) []netip.Prefix {
 func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	goldentest.Compare(t, "", map[string][]client.Object{
 		"plain": networkpolicies.Objects(values.Values{Operator: values.Operator{Namespace: "garden"}, APIServerPorts: []int32{443, 6443}}),
+		"prometheus-health-checks": networkpolicies.Objects(values.Values{
+			Operator: values.Operator{Namespace: "garden", PrometheusHealthChecks: true}, APIServerPorts: []int32{443},
+		}),
 		"metadata-service": networkpolicies.Objects(values.Values{
 			Operator: values.Operator{Namespace: "garden", BackupMetadataService: true}, APIServerPorts: []int32{443},
 			Networks: values.Networks{Blocked: networks("169.254.1.1/32", "192.0.0.0/8")},

@@ -42,6 +42,10 @@ func LongtermObjects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode configuration of %s: %w", cortex, err)
 	}
+	health, err := healthRule(v, observability.Longterm)
+	if err != nil {
+		return nil, err
+	}
 	of := instance(image, observability.Longterm)
 	config := of.Owner(v).UniqueConfigMap(component.PrometheusLongterm+"-"+cortex, map[string]string{cortexFile: string(content)})
 	of.Size = "100Gi"
@@ -52,7 +56,7 @@ func LongtermObjects(v values.Values) ([]client.Object, error) {
 	of.Spec["containers"] = []any{cortexContainer(proxy)}
 	of.Spec["volumes"] = []any{map[string]any{"name": "cortex-config", "configMap": map[string]any{"name": config.Name}}}
 	set := append(of.Objects(v), accountOf(v, of)...)
-	return append(set, config,
+	return append(set, config, health,
 		federation(v),
 		server(v, observability.Longterm, program, port, keptOfServer),
 		server(v, observability.Longterm, cortex, cortexPort,

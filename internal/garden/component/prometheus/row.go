@@ -18,7 +18,8 @@ func gardenRow() component.Component {
 		"creates the ManagedResources `prometheus-garden-target` and `prometheus-garden`, and waits until both are healthy",
 		[]string{component.PrometheusOperator, component.GardenerAPIServer, component.Connection, globalmonitoring.Component.Name}, nil),
 		component.PrometheusOperator)
-	row.Own, row.Objects = component.Own{Deploy: true}, nil
+	row.Volumes = true
+	row.Own, row.Objects, row.Workloads = component.Own{Deploy: true}, nil, workloads(component.PrometheusGarden)
 	row.Sets = []component.Set{{Name: TargetSet, Virtual: true}, {Name: component.PrometheusGarden}}
 	// The access Secret is no AccessSecret: the token is renewed before the operator connects to the virtual cluster, and this row starts
 	// after that.
@@ -28,8 +29,22 @@ func gardenRow() component.Component {
 }
 
 // LongtermComponent is the instance longterm.
-var LongtermComponent = observability.Awaited(observability.Component(component.PrometheusLongterm, "long-term Prometheus",
-	"creates ManagedResource `prometheus-longterm`, and waits until it is healthy",
-	[]string{component.PrometheusGarden},
-	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return LongtermObjects(v) },
-), component.PrometheusOperator, component.PrometheusGarden)
+var LongtermComponent = longtermRow()
+
+func longtermRow() component.Component {
+	row := observability.Awaited(observability.Component(component.PrometheusLongterm, "long-term Prometheus",
+		"creates ManagedResource `prometheus-longterm`, and waits until it is healthy",
+		[]string{component.PrometheusGarden},
+		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return LongtermObjects(v) },
+	), component.PrometheusOperator, component.PrometheusGarden)
+	row.Volumes = true
+	row.Workloads = workloads(component.PrometheusLongterm)
+	return row
+}
+
+// workloads returns the StatefulSet that prometheus-operator makes of an instance, which has the name of its component.
+func workloads(name string) func(values.Values) []component.Object {
+	return func(values.Values) []component.Object {
+		return []component.Object{component.Workload("StatefulSet", name)}
+	}
+}

@@ -25,6 +25,9 @@ import (
 // Name is the name of the component, of its ManagedResource and of its StatefulSet.
 const Name = component.Vali
 
+// Claim is the name of the claim for the volume, which stays.
+const Claim = Name + "-" + Name + "-0"
+
 // Service is the name of the Service.
 const Service = observability.ValiService
 

@@ -41,6 +41,10 @@ func row() component.Component {
 		return Unless(v)
 	}
 	row.Destroy.After = []string{component.OpenTelemetryCollector}
+	row.Volumes = true
+	row.Workloads = func(values.Values) []component.Object {
+		return []component.Object{{GroupVersionKind: Kind, Name: Name}, component.Workload("Deployment", Workload)}
+	}
 	return row
 }
 

@@ -32,8 +32,8 @@ const Group = "operator.victoriametrics.com"
 // Kind is the kind of the object that the operator makes a Deployment of.
 var Kind = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "VLSingle"}
 
-// The Deployment and the Service that the operator makes have this name.
-const workload = "vlsingle-" + Name
+// Workload is the name of the Deployment and the Service that the operator makes.
+const Workload = "vlsingle-" + Name
 
 const (
 	operatorRole = "gardener.cloud:logging:victoria-operator"
@@ -140,7 +140,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 			},
 		}),
 		object.Autoscaler{
-			Name: Name + "-vpa", Labels: owner.Labels, Target: workload, Container: "vlsingle", MinAllowed: pods.Memory("100M"),
+			Name: Name + "-vpa", Labels: owner.Labels, Target: Workload, Container: "vlsingle", MinAllowed: pods.Memory("100M"),
 		}.Object(v, v.Namespace),
 		observability.ScrapeConfig(v, observability.Garden, Name, map[string]any{
 			"staticConfigs": []any{map[string]any{

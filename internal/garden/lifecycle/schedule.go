@@ -16,6 +16,7 @@ import (
 
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/proof"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
@@ -59,18 +60,19 @@ func isReconciled(garden *operatorv1alpha1.Garden) bool {
 	return last != nil && last.Type == operatorv1alpha1.LastOperationReconcile && last.State == operatorv1alpha1.LastOperationSucceeded
 }
 
-// reportRequests writes Events about the operations that the operator or the user has requested, and that may have no effect. A
-// scheduled operation that has no effect is requested again, perhaps often: only the status says why.
-func (r *Reconciler) reportRequests(s *status, scheduled rotation.Operations) {
-	switch {
-	case len(s.refused) > 0 && scheduled.Len() == 0:
-		for _, each := range s.refused {
-			r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", each)
-		}
-	case len(s.refused) == 0:
-		for _, each := range sets.List(scheduled) {
-			r.Recorder.Eventf(s.garden, nil, "Normal", reasonRotationScheduled, "Reconcile", "The operator requests the operation %s.", each)
-		}
+// reportRequests writes Events about the operations that the operator or the user has requested, and that may have no effect. Facts are
+// without the scheduled operations. A scheduled operation that has no effect is requested again, perhaps often: only the status says why.
+// Everything else that has no effect has an Event, such as an abort that waits while another rotation is scheduled.
+func (r *Reconciler) reportRequests(s *status, before *operatorv1alpha1.CredentialsRotation, facts rotation.Facts, scheduled rotation.Operations) {
+	_, refused := rotation.Begin(before, facts)
+	for _, each := range refused {
+		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", excerpt.Of(each, maxNote))
+	}
+	if len(s.refused) > len(refused) {
+		return
+	}
+	for _, each := range sets.List(scheduled) {
+		r.Recorder.Eventf(s.garden, nil, "Normal", reasonRotationScheduled, "Reconcile", "The operator requests the operation %s.", each)
 	}
 }
 

@@ -89,7 +89,8 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	if err != nil {
 		return err
 	}
-	next, refused := rotation.Begin(rotationOf(s.garden), facts)
+	before := rotationOf(s.garden)
+	next, refused := rotation.Begin(before, facts)
 	for _, each := range refused {
 		s.refused = append(s.refused, excerpt.Of(each, maxNote))
 	}
@@ -107,7 +108,8 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 		return fmt.Errorf("record start of operation: %w", err)
 	}
 	s.begun = s.garden.DeepCopy()
-	r.reportRequests(s, scheduled)
+	facts.Operations = operations
+	r.reportRequests(s, before, facts, scheduled)
 	if operations.Len() == 0 && !aborts {
 		return nil
 	}

@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,7 +37,8 @@ const (
 )
 
 // Names of the checks before a rotation starts, beside CheckBackup and CheckSeeds. Before a rotation, CheckBackup is the check that there
-// is a recent backup: etcd-druid reports that snapshots are as recent as their schedule demands.
+// is a recent backup: etcd-druid reports that snapshots are as recent as their schedule demands, and the last one is at most oldestBackup
+// old.
 const (
 	// CheckETCDs is the check that the etcds are ready.
 	CheckETCDs = "etcds"
@@ -221,9 +225,43 @@ func noBackupProblem(live *druidcorev1alpha1.Etcd) string {
 		advice("wait until its condition "+string(druidcorev1alpha1.ConditionTypeBackupReady)+" is True", CheckBackup))
 }
 
+// snapshots returns the Leases with the times of the last full and of the last incremental snapshot, which etcd-backup-restore writes. A
+// Lease that does not exist is nil. The condition that etcd-druid makes of them says nothing new while etcd-druid does not run.
+func (c checks) snapshots(ctx context.Context, live *druidcorev1alpha1.Etcd) (leases []*coordinationv1.Lease, err error) {
+	for _, name := range []string{
+		druidcorev1alpha1.GetFullSnapshotLeaseName(live.ObjectMeta), druidcorev1alpha1.GetDeltaSnapshotLeaseName(live.ObjectMeta),
+	} {
+		lease, err := read(ctx, c.namespace, name, &coordinationv1.Lease{})
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, lease)
+	}
+	return leases, nil
+}
+
+// oldestBackup is the age from which on the last backup of an Etcd is too old for a rotation, unless its incremental snapshots are rarer.
+const oldestBackup = 30 * time.Minute
+
+// oldBackupProblem returns why the last backup of an Etcd is too old, or "". Without a time in one of the Leases, its age is not known.
+func oldBackupProblem(live *druidcorev1alpha1.Etcd, leases []*coordinationv1.Lease, now time.Time) string {
+	var last time.Time
+	for _, each := range leases {
+		if each != nil && each.Spec.RenewTime != nil && each.Spec.RenewTime.After(last) {
+			last = each.Spec.RenewTime.Time
+		}
+	}
+	period := ptr.Deref(live.Spec.Backup.DeltaSnapshotPeriod, metav1.Duration{}).Duration
+	if last.IsZero() || now.Sub(last) <= max(oldestBackup, 2*period) {
+		return ""
+	}
+	return fmt.Sprintf("the last backup of Etcd %s/%s is from %s; %s", live.Namespace, live.Name, last.UTC().Format(time.RFC3339),
+		advice("repair its backups: the log of its container backup-restore says why there is no later one", CheckBackup))
+}
+
 // startProblem returns why no rotation must start, or "". A rotation restarts etcds and API servers, and writes all encrypted objects.
 // Etcds and Deployments that do not exist yet are no problem.
-func (c checks) startProblem(ctx context.Context) (string, error) {
+func (c checks) startProblem(ctx context.Context, now time.Time) (string, error) {
 	var problems []string
 	var quota *resource.Quantity
 	for _, name := range []string{etcd.Main.Name(), etcd.Events.Name()} {
@@ -235,6 +273,15 @@ func (c checks) startProblem(ctx context.Context) (string, error) {
 			continue
 		}
 		problems = append(problems, c.etcdProblems(live)...)
+		if name == etcd.Main.Name() && live.Spec.Backup.Store != nil && !c.skips(CheckBackup) {
+			leases, err := c.snapshots(ctx, live)
+			if err != nil {
+				return "", err
+			}
+			if problem := oldBackupProblem(live, leases, now); problem != "" {
+				problems = append(problems, problem)
+			}
+		}
 		if own := live.Spec.Etcd.Quota; own != nil && (quota == nil || own.Cmp(*quota) < 0) {
 			quota = own
 		}

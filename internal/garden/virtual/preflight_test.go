@@ -2,9 +2,11 @@ package virtual
 
 import (
 	"testing"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -75,6 +77,38 @@ func TestEtcdNeedsARecentBackupIfItHasAStore(t *testing.T) {
 				return
 			}
 			g.Expect(problems).To(ConsistOf(And(HavePrefix(tc.want), HaveSuffix("espalier.dev/skipped-checks=etcd-backup"))))
+		})
+	}
+}
+
+func TestLastBackupBeforeARotationIsRecent(t *testing.T) {
+	now := time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
+	lease := func(age time.Duration) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(now.Add(-age)))}}
+	}
+	const old = "the last backup of Etcd garden/main is from 2026-01-01T11:00:00Z; repair its backups"
+	for sentence, tc := range map[string]struct {
+		leases []*coordinationv1.Lease
+		period time.Duration
+		want   string
+	}{
+		"no Leases":                          {leases: []*coordinationv1.Lease{nil, nil}},
+		"no times":                           {leases: []*coordinationv1.Lease{{}, nil}},
+		"a recent incremental snapshot":      {leases: []*coordinationv1.Lease{lease(20 * time.Hour), lease(time.Minute)}},
+		"a recent full snapshot":             {leases: []*coordinationv1.Lease{lease(time.Minute), lease(time.Hour)}},
+		"a full snapshot only, which is old": {leases: []*coordinationv1.Lease{lease(time.Hour), nil}, want: old},
+		"both are old":                       {leases: []*coordinationv1.Lease{lease(2 * time.Hour), lease(time.Hour)}, want: old},
+		"incremental snapshots are rare":     {leases: []*coordinationv1.Lease{nil, lease(time.Hour)}, period: 40 * time.Minute},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			live := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "main"}}
+			live.Spec.Backup.DeltaSnapshotPeriod = &metav1.Duration{Duration: tc.period}
+			got := oldBackupProblem(live, tc.leases, now)
+			if tc.want == "" {
+				NewWithT(t).Expect(got).To(BeEmpty())
+				return
+			}
+			NewWithT(t).Expect(got).To(And(HavePrefix(tc.want), HaveSuffix("espalier.dev/skipped-checks=etcd-backup")))
 		})
 	}
 }

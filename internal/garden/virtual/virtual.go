@@ -174,7 +174,7 @@ func (c *ControlPlane) WithWayOut(ctx context.Context, err error) error {
 
 // StartProblem returns why no rotation must start, or "".
 func (c *ControlPlane) StartProblem(ctx context.Context) (string, error) {
-	return c.checks().startProblem(ctx)
+	return c.checks().startProblem(ctx, c.Clock.Now())
 }
 
 // SeedProblem returns why a rotation in which Seeds take part must not start, or "".

@@ -46,6 +46,9 @@ const (
 	// AnnotationConfirmLostBackups is the name of the BackupBucket that the operator created for the Garden, and whose backups may be lost.
 	// Users set it to complete the deletion of the Garden. Missing: the operator keeps the bucket, and the deletion waits.
 	AnnotationConfirmLostBackups = "espalier.dev/confirm-lost-backups"
+	// AnnotationConfirmLostLogs is vali if vali may be removed before its successor has all log lines that vali keeps. Users set it. Missing:
+	// with feature gate RemoveVali, the operator waits until then.
+	AnnotationConfirmLostLogs = "espalier.dev/confirm-lost-logs"
 	// AnnotationConfirmLostKeys names Secrets with keys or certificate authorities that are lost for ever, separated by commas, so that the
 	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
 	// reconciliation stops at a Secret that was lost.

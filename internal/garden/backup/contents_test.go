@@ -365,6 +365,7 @@ func TestABackupHasNoRequestsOfUsers(t *testing.T) {
 		"espalier.dev/confirm-lost-keys":       false,
 		"espalier.dev/confirm-lost-resources":  false,
 		"espalier.dev/confirm-lost-backups":    false,
+		"espalier.dev/confirm-lost-logs":       false,
 		"espalier.dev/abandon-virtual-cluster": false,
 		"espalier.dev/skipped-checks":          false,
 		"confirmation.gardener.cloud/deletion": false,

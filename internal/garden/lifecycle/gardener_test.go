@@ -233,6 +233,32 @@ func TestObservabilityIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T
 	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), "shoot-access-prometheus-garden")).To(BeFalse())
 }
 
+// The store of logs that takes its place has none of the lines of the last 15 days yet.
+func TestValiStaysUntilItsSuccessorHasItsLines(t *testing.T) {
+	s := newInstalledScene(t)
+	stores := []string{"vali", "victoria-operator", "victoria-logs"}
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(each string) bool {
+		return slices.Contains(stores, each)
+	})
+	s.mustReconcile()
+	s.Expect(s.set(s.namespace(), "vali")).To(BeTrue())
+	s.reconciler.Operator.VictoriaLogs, s.reconciler.Operator.RemoveVali = true, true
+	for range 2 {
+		s.mustReconcile()
+		for _, each := range stores {
+			s.Expect(s.set(s.namespace(), each)).To(BeTrue(), each)
+		}
+	}
+	s.Expect(s.recorder.Events).NotTo(Receive(ContainSubstring("ValiRemoved")))
+	s.edit(annotated("espalier.dev/confirm-lost-logs", "vali"))
+	s.mustReconcile()
+	s.event(And(HavePrefix("Warning ValiRemoved "), ContainSubstring("PersistentVolumeClaim vali-vali-0")))
+	s.Eventually(func() bool { return s.set(s.namespace(), "vali") }).Should(BeFalse())
+	s.edit(annotated("espalier.dev/confirm-lost-logs", ""))
+	s.mustReconcile()
+	s.Expect(s.set(s.namespace(), "vali")).To(BeFalse(), "it does not come back")
+}
+
 // Requests that call a webhook, or that need an API of Gardener, would fail before the programs run.
 func TestVirtualClusterCallsProgramsOfGardenerOnlyWhenTheyRun(t *testing.T) {
 	s := newScene(t)

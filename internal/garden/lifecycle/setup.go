@@ -94,7 +94,8 @@ func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 // triggers reads its value.
 var triggeringAnnotations = []string{
 	operatorv1alpha1.AnnotationPausedUntil, operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationConfirmLostKeys,
-	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups, operatorv1alpha1.AnnotationSkippedChecks,
+	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups, operatorv1alpha1.AnnotationConfirmLostLogs,
+	operatorv1alpha1.AnnotationSkippedChecks,
 	operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationRestoring,
 }
 

@@ -90,7 +90,10 @@ func (p *Platform) CompleteValues(ctx context.Context) (values.Values, error) {
 		return p.Values, failure
 	}
 	ports, err := p.readAPIServerPorts(ctx)
-	return p.Values.WithFacts(wildcard, ports), err
+	if err != nil {
+		return p.Values, err
+	}
+	return p.withVali(ctx, p.Values.WithFacts(wildcard, ports))
 }
 
 // findWildcardCertificate returns the name of the Secret with the wildcard certificate, or "". It fails if there are several.

@@ -29,6 +29,8 @@ const (
 	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
 	// backups need.
 	reasonCredentialsKept = "CredentialsKept"
+	// reasonValiRemoved is a Warning Event about a Garden: with feature gate `RemoveVali`, the operator removes vali, and keeps its volume.
+	reasonValiRemoved = "ValiRemoved"
 )
 
 // Platform is everything in the runtime cluster that the control plane of the virtual cluster runs on. All fields are required unless they

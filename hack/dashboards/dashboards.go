@@ -1,8 +1,9 @@
 package main
 
-// dashboards returns all dashboards. managedresource-controller has one of its own in deploy/observability.
+// dashboards returns all dashboards. For an installation without a garden, there is one more about managedresource-controller in
+// deploy/observability, with variables and more panels.
 func dashboards() []dashboard {
-	return []dashboard{overview(), controlPlane(), etcds(), credentials(), webhooks(), clusters(), projects()}
+	return []dashboard{overview(), controlPlane(), etcds(), credentials(), managedResources(), webhooks(), clusters(), projects()}
 }
 
 func overview() dashboard {
@@ -68,12 +69,20 @@ func overview() dashboard {
 
 func binaries() row {
 	return row{"Binaries", []panel{
-		{lines, "Replicas by version", "**Fewer than before:** EspalierBinaryAbsent.", count, 12, []query{
+		{lines, "Replicas by version", "**Fewer than before:** EspalierBinaryAbsent.", count, 8, []query{
 			{`sum by (namespace, binary, version) (espalier_build_info)`, "{{namespace}} {{binary}} {{version}}"},
 		}},
-		{lines, "Leaders", "**0:** EspalierNoLeader.", count, 12, []query{
+		{lines, "Leaders", "**0:** EspalierNoLeader.", count, 8, []query{
 			{`sum by (namespace, name) (leader_election_master_status)`, "{{namespace}} {{name}}"},
 		}},
+		{
+			lines, "Faults of Prometheus",
+			"**Not 0:** Prometheus lacks series, so that other panels and alerts show less. The series `healthcheck` names each fault.",
+			count, 8,
+			[]query{
+				{`count(healthcheck{instance=""}) or vector(0)`, "faults"},
+			},
+		},
 	}}
 }
 
@@ -124,6 +133,14 @@ func controlPlane() dashboard {
 					"{{namespace}}/{{pod}} {{container}}",
 				},
 			}},
+			{lines, "Processor time", "The ten Pods that use most, in cores. **Much more than before:** look at its requests.", count, 12, []query{
+				{
+					`topk(10, sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!=""}[5m])))`, "{{namespace}}/{{pod}}",
+				},
+			}},
+			{lines, "Memory", "The ten Pods that use most. **One that grows for days:** it leaks, or its cache does.", bytes, 12, []query{
+				{`topk(10, sum by (namespace, pod) (container_memory_working_set_bytes{container!=""}))`, "{{namespace}}/{{pod}}"},
+			}},
 		}},
 	}}
 }
@@ -145,6 +162,20 @@ func etcds() dashboard {
 				seconds, 8,
 				[]query{
 					{backupAge, "{{role}} {{kind}}"},
+				},
+			},
+		}},
+		{"Backups", []panel{
+			{
+				lines, "Duration of snapshots",
+				"**Near the period of incremental snapshots, or of minutes:** the store of backups is slow.",
+				seconds, 24,
+				[]query{
+					{
+						`sum by (role, kind) (rate(etcdbr_snapshot_duration_seconds_sum{succeeded="true"}[1h])) / ` +
+							`sum by (role, kind) (rate(etcdbr_snapshot_duration_seconds_count{succeeded="true"}[1h]))`,
+						"{{role}} {{kind}}",
+					},
 				},
 			},
 		}},
@@ -177,12 +208,76 @@ func credentials() dashboard {
 			{lines, "Certificates", "Time that is left. **Less than nine days:** EspalierGardenCertificateExpires.", seconds, 12, []query{
 				{`min by (secret) (espalier_garden_certificate_expiry_seconds{part="certificate"}) - time()`, "{{secret}}"},
 			}},
+			{
+				lines, "Ages of credentials",
+				"**More than half a year, of a key or a password:** EspalierGardenCredentialOld.",
+				seconds, 24,
+				[]query{
+					{`time() - max by (secret) (espalier_garden_credential_issued_seconds)`, "{{secret}}"},
+				},
+			},
 		}},
 		{"Rotations", []panel{
 			{lines, "Phases", "How long each rotation has been in its phase. **Prepared for longer than configured, " +
 				"Preparing or Completing for two hours:** EspalierGardenRotationOverdue, EspalierGardenRotationStuck.", seconds, 24, []query{
 				{`time() - max by (credential, phase) (espalier_garden_rotation_phase_since_timestamp_seconds)`, "{{credential}} {{phase}}"},
 			}},
+		}},
+	}}
+}
+
+func managedResources() dashboard {
+	sets := func(condition string) []query {
+		return []query{{
+			`sum by (namespace, status) (max by (namespace, job, status) (espalier_managedresource_sets{condition="` + condition + `"}))`,
+			"{{namespace}} {{status}}",
+		}}
+	}
+	quantiles := func(metric string) []query {
+		return []query{
+			{`histogram_quantile(0.5, sum by (namespace, le) (rate(` + metric + `_bucket[5m])))`, "{{namespace}} 50 %"},
+			{`histogram_quantile(0.99, sum by (namespace, le) (rate(` + metric + `_bucket[5m])))`, "{{namespace}} 99 %"},
+		}
+	}
+	return dashboard{"espalier-managedresources", "ManagedResources", []row{
+		{"State", []panel{
+			{lines, "Applied", "**false:** the condition ResourcesApplied of the ManagedResource names the object.", count, 6, sets("applied")},
+			{lines, "Healthy", "**false:** the condition ResourcesHealthy of the ManagedResource names the object.", count, 6, sets("healthy")},
+			{lines, "Progressing", "**true for long:** a rollout does not end; the condition names it.", count, 6, sets("progressing")},
+			{lines, "Objects by state", "**failed, claimed:** the condition ResourcesApplied names the object.", count, 6, []query{
+				{`sum by (namespace, state) (espalier_managedresource_objects)`, "{{namespace}} {{state}}"},
+			}},
+		}},
+		{"Work", []panel{
+			{
+				lines, "Time to apply a set",
+				"Half, and 99 of 100, are faster. **Long:** an API server or a webhook is slow.",
+				seconds, 12, quantiles("espalier_managedresource_apply_duration_seconds"),
+			},
+			{
+				lines, "Time until a condition shows it",
+				"Half, and 99 of 100, are faster. **More than a second:** all workers are busy, or the API server is slow.",
+				seconds, 12, quantiles("espalier_managedresource_condition_latency_seconds"),
+			},
+			{
+				lines, "Repairs",
+				"In an hour, by the client whose change was undone. **Again and again:** two clients change the same object.",
+				count, 8,
+				[]query{
+					{`sum by (namespace, manager) (increase(espalier_managedresource_drift_repairs_total[1h])) or vector(0)`, "{{namespace}} {{manager}}"},
+				},
+			},
+			{lines, "Garbage", "Objects that nothing refers to. **More and more:** deletions fail.", count, 8, []query{
+				{`sum by (namespace, kind) (espalier_managedresource_garbage_found) or vector(0)`, "{{namespace}} {{kind}}"},
+			}},
+			{
+				lines, "Unwatched objects",
+				"Drift of these is repaired late. **Not 0:** a right to list and watch is missing; the log names the kind.",
+				count, 8,
+				[]query{
+					{`max by (namespace) (espalier_managedresource_unwatched_objects)`, "{{namespace}}"},
+				},
+			},
 		}},
 	}}
 }

@@ -189,7 +189,7 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in i
 	if f.skipImages {
 		hasImage = nil
 	}
-	now := clock.RealClock{}
+	now, operator := clock.RealClock{}, settings.Values(cfg, programs)
 	return &Input{
 		File: file, Always: f.preflight,
 		Reconciler: lifecycle.Reconciler{
@@ -199,12 +199,12 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in i
 				Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(ReadOnly) },
 			},
 			Identity: operatorv1alpha1.OperatorIdentity{ID: "plan", Name: "plan", Version: identity.GardenerVersion},
-			Operator: settings.Values(cfg, programs), SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
+			Operator: operator, SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
 			Schedule: settings.Schedule(cfg.Espalier.Garden.Rotation),
 		},
 		Preflight: Preflight{
 			Reader: live, Namespace: deployable.GardenNamespace, Namespaces: []string{deployable.GardenNamespace, deployable.IstioNamespace},
-			Version: programs.RuntimeKubernetes, Allowed: rightsOf(live, f.account), Resolve: net.DefaultResolver.LookupHost,
+			Operator: operator, Version: programs.RuntimeKubernetes, Allowed: rightsOf(live, f.account), Resolve: net.DefaultResolver.LookupHost,
 			HasImage: hasImage,
 		},
 	}, nil

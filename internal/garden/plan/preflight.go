@@ -19,7 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/extension/rules"
+	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
@@ -30,6 +32,8 @@ type Preflight struct {
 	// Namespace is the garden namespace, and Namespaces are all namespaces that must exist before the operator runs.
 	Namespace  string
 	Namespaces []string
+	// Operator are the settings of the operator that decide which components it deploys.
+	Operator values.Operator
 	// Version is the version of the runtime cluster.
 	Version *version.Version
 	// Allowed reports whether the operator has a right.
@@ -137,7 +141,7 @@ func (p Preflight) checkStorage(ctx context.Context, f *findings, garden *operat
 		return slices.ContainsFunc(classes.Items, func(c storagev1.StorageClass) bool { return c.Name == name })
 	}
 	byDefault := slices.ContainsFunc(classes.Items, func(c storagev1.StorageClass) bool {
-		return c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true"
+		return c.Annotations[defaultClass] == "true"
 	})
 	etcd := ptr.Deref(garden.Spec.VirtualCluster.ETCD, operatorv1alpha1.ETCD{})
 	main, events := ptr.Deref(etcd.Main, operatorv1alpha1.ETCDMain{}), ptr.Deref(etcd.Events, operatorv1alpha1.ETCDEvents{})
@@ -153,8 +157,16 @@ func (p Preflight) checkStorage(ctx context.Context, f *findings, garden *operat
 			f.block("storage", "the runtime cluster has no default StorageClass, and %s is not set", path)
 		}
 	}
+	if names := components.WithVolumes(values.OfAny(garden, p.Operator)); !byDefault && len(names) > 0 {
+		f.block("storage", "the runtime cluster has no default StorageClass, so the volumes of these components would stay pending: %s; mark a "+
+			"StorageClass with the annotation %s=true, or skip the components in espalier.garden.skipComponents of the operator",
+			strings.Join(names, ", "), defaultClass)
+	}
 	return nil
 }
+
+// defaultClass is the annotation of the StorageClass of claims that name none.
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 func (p Preflight) checkLoadBalancer(ctx context.Context, f *findings, _ *operatorv1alpha1.Garden) error {
 	services := &corev1.ServiceList{}

@@ -38,8 +38,9 @@ up-node: ## Start a cluster with one real node (Linux, root), with an image of e
 	go run ./hack/upnode
 
 .PHONY: up-garden
-up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden, with SEED=true also a Seed, with HA=true highly available (Linux, root)
+up-garden: up-node ## Make that node a runtime cluster, with programs of others built from their modules, and create a Garden, with SEED=true also a Seed, with HA=true highly available, with OBSERVABILITY=true with monitoring and logs (Linux, root)
 	go run ./hack/upgarden -version $(VERSION) $(if $(KUBERNETES),-kubernetes $(KUBERNETES)) $(if $(SEED),-seed) $(if $(HA),-ha) \
+	  $(if $(OBSERVABILITY),-observability) \
 	  $(if $(RESOURCE_MANAGER),-resource-manager $(RESOURCE_MANAGER))
 
 .PHONY: down

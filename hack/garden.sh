@@ -3,7 +3,8 @@
 # those of test/local/garden each time, into .local/node/garden/bin. Prints a line for each one: its name, its version, and its file
 # (progress is written to standard error, with the time that is left).
 #
-#   garden.sh [group…]   also builds those of these groups, which are not always needed: kubernetes-1.36, kubernetes-1.35, seed
+#   garden.sh [group…]   also builds those of these groups, which are not always needed: kubernetes-1.36, kubernetes-1.35, seed,
+#                        observability
 #
 #   ESPALIER_CACHE       where built tools are kept      (default: the user's cache folder, plus /espalier)
 set -euo pipefail
@@ -29,6 +30,13 @@ gardener-scheduler            gardener $gardener $gardener/cmd/gardener-schedule
 "
 # The same for programs that are built only on request, with their group first.
 k8s=k8s.io/kubernetes
+prometheus=github.com/prometheus
+monitoring=github.com/prometheus-operator/prometheus-operator
+metrics=k8s.io/kube-state-metrics/v2
+victoria=github.com/VictoriaMetrics
+fluent=github.com/fluent/fluent-operator/v3
+telemetry=github.com/open-telemetry/opentelemetry-operator
+perses=github.com/perses/perses-operator
 on_request="
 kubernetes-1.36 kube-apiserver-1.36           kubernetes-1.36 $k8s $k8s/cmd/kube-apiserver           350
 kubernetes-1.36 kube-controller-manager-1.36  kubernetes-1.36 $k8s $k8s/cmd/kube-controller-manager  60
@@ -37,6 +45,18 @@ kubernetes-1.35 kube-controller-manager-1.35  kubernetes-1.35 $k8s $k8s/cmd/kube
 seed gardenlet                         gardener $gardener $gardener/cmd/gardenlet                         400
 seed gardener-resource-manager         gardener $gardener $gardener/cmd/gardener-resource-manager         60
 seed gardener-extension-provider-local gardener $gardener $gardener/cmd/gardener-extension-provider-local 60
+observability prometheus-operator        observability $monitoring $monitoring/cmd/operator                   250
+observability prometheus-config-reloader observability $monitoring $monitoring/cmd/prometheus-config-reloader 20
+observability prometheus                 observability $prometheus/prometheus $prometheus/prometheus/cmd/prometheus 100
+observability alertmanager               observability $prometheus/alertmanager $prometheus/alertmanager/cmd/alertmanager 60
+observability blackbox_exporter          observability $prometheus/blackbox_exporter $prometheus/blackbox_exporter 30
+observability kube-state-metrics         kube-state-metrics $metrics $metrics 40
+observability victoria-operator          victoria-operator $victoria/operator $victoria/operator/cmd 90
+observability victoria-logs              observability $victoria/VictoriaLogs $victoria/VictoriaLogs/app/victoria-logs 45
+observability fluent-operator            observability $fluent $fluent/cmd/fluent-manager 20
+observability opentelemetry-operator     observability $telemetry $telemetry 90
+observability perses-operator            observability $perses $perses 20
+observability collector                  collector go.opentelemetry.io/collector/otelcol . 120
 "
 for group in "$@"; do
   chosen=$(awk -v group="$group" '$1 == group { $1 = ""; print }' <<<"$on_request")
@@ -49,6 +69,28 @@ stamp_of() { # stamp_of <folder> <version>
   case $1 in
   gardener | kubernetes-*) kubernetes_stamp "$2" ;;
   esac
+}
+
+# Without these tags, Prometheus has the clients of all clouds.
+tags_of() { # tags_of <name>
+  [ "$1" != prometheus ] || printf remove_all_sd,enable_kubernetes_sd
+}
+
+# The module of Alertmanager does not contain the web pages that the program embeds. with_page makes a copy of the module with an empty
+# page, and a module file that uses the copy. It prints the name of that file.
+with_page() { # with_page <module folder> <module>
+  local copy=$bin/.page source
+  rm -rf "$copy"
+  mkdir -p "$copy"
+  (cd "$1" && go mod download "$2")
+  source=$(cd "$1" && go list -m -f '{{.Dir}}' "$2")
+  cp -R "$source" "$copy/module"
+  chmod -R u+w "$copy/module"
+  mkdir -p "$copy/module/ui/app/dist"
+  : >"$copy/module/ui/app/dist/index.html"
+  cp "$1/go.mod" "$1/go.sum" "$copy/"
+  go mod edit -replace "$2=$copy/module" "$copy/go.mod"
+  printf '%s' "$copy/go.mod"
 }
 
 check_go garden/etcd
@@ -64,7 +106,10 @@ for pass in 1 2; do
     if [ ! -x "$bin/$name-$version" ]; then
       [ "$pass" = 2 ] || { left=$((left + seconds)); continue; }
       say "about $(((left + 59) / 60)) min of building left"
-      build "$bin" "garden/$folder" "$name-$version" "$package" "$(stamp_of "$folder" "$version")"
+      flags=$GOFLAGS
+      [ "$name" != alertmanager ] || GOFLAGS+=" -modfile=$(with_page "garden/$folder" "$module")"
+      build "$bin" "garden/$folder" "$name-$version" "$package" "$(stamp_of "$folder" "$version")" "$(tags_of "$name")"
+      GOFLAGS=$flags
       left=$((left - seconds))
     fi
     [ "$pass" = 1 ] || printf '%s %s %s\n' "$name" "$version" "$bin/$name-$version"
@@ -74,6 +119,7 @@ done
 own=$(cd .. && pwd)/.local/node/garden/bin
 mkdir -p "$own"
 (cd .. && exec go build -buildvcs=false -ldflags "-s -w" -o "$own/" ./test/local/garden/...) >&2
+(cd ../test/local/garden/fluentbit && exec go build -buildvcs=false -ldflags "-s -w" -o "$own/" .) >&2
 for file in "$own"/*; do
   printf '%s %s %s\n' "${file##*/}" own "$file"
 done

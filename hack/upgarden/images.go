@@ -32,6 +32,19 @@ func only(name, program string, arguments ...string) image {
 	return image{name: name, programs: map[string]string{path: program}, entrypoint: append([]string{path}, arguments...)}
 }
 
+// observabilityGroup is the group of programs that only monitoring and logs need.
+const observabilityGroup = "observability"
+
+// used returns the images that a call needs. Programs of observability replace stand-ins for a Seed.
+func (o options) used() []image {
+	all := slices.DeleteFunc(images(), func(i image) bool { return i.group != "" && !slices.Contains(o.requested(), i.group) })
+	return slices.DeleteFunc(all, func(i image) bool {
+		return i.group == seedGroup && slices.ContainsFunc(all, func(other image) bool {
+			return other.group == observabilityGroup && other.name == i.name
+		})
+	})
+}
+
 // images returns all images. A program that cannot be built from a Go module is replaced by standin, with the ports of its probes and
 // Services.
 func images() []image {
@@ -55,7 +68,7 @@ func images() []image {
 		only("gardener-admission-controller", "gardener-admission-controller"),
 		only("gardener-controller-manager", "gardener-controller-manager"),
 		only("gardener-scheduler", "gardener-scheduler"),
-	}, kubernetes("1.36"), kubernetes("1.35"), seedImages())
+	}, kubernetes("1.36"), kubernetes("1.35"), seedImages(), observabilityImages())
 }
 
 // seedImages returns the images that only a Seed needs.
@@ -73,6 +86,39 @@ func seedImages() []image {
 	}
 	for i := range all {
 		all[i].group = seedGroup
+	}
+	return all
+}
+
+// observabilityImages returns the images of monitoring and logs. Some have the name of a stand-in for a Seed, which they replace. The paths
+// of programs are those that operators put into Pods.
+func observabilityImages() []image {
+	all := []image{
+		only("prometheus-operator", "prometheus-operator"),
+		{
+			name: "prometheus-config-reloader", programs: map[string]string{"/bin/prometheus-config-reloader": "prometheus-config-reloader"},
+			entrypoint: []string{"/bin/prometheus-config-reloader"},
+		},
+		only("prometheus", "prometheus"),
+		only("alertmanager", "alertmanager"),
+		only("cortex", "cortex"),
+		only("blackbox-exporter", "blackbox_exporter"),
+		only("kube-state-metrics", "kube-state-metrics"),
+		only("victoria-operator", "victoria-operator"),
+		only("victoria-logs", "victoria-logs"),
+		only("fluent-operator", "fluent-operator"),
+		{
+			name: "fluent-bit", programs: map[string]string{"/fluent-bit/bin/fluent-bit-watcher": "fluentbit"},
+			entrypoint: []string{"/fluent-bit/bin/fluent-bit-watcher"},
+		},
+		{name: "fluent-bit-plugin", programs: map[string]string{"/bin/cp": "fluentbit"}, entrypoint: []string{"/bin/cp"}},
+		only("opentelemetry-operator", "opentelemetry-operator"),
+		only("opentelemetry-collector", "collector"),
+		only("perses-operator", "perses-operator"),
+		only("lines", "lines"),
+	}
+	for i := range all {
+		all[i].group = observabilityGroup
 	}
 	return all
 }
@@ -108,10 +154,7 @@ func (u up) images(ctx context.Context) (list.List, error) {
 	}
 	var known list.List
 	var missing []packed
-	for _, each := range images() {
-		if each.group != "" && !slices.Contains(u.requested(), each.group) {
-			continue
-		}
+	for _, each := range u.used() {
 		p, problem := each.pack(programs, u.state)
 		if problem != nil {
 			return nil, problem

@@ -1,7 +1,8 @@
 // Command upgarden implements `make up-garden`: it turns the node of `make up-node` into a runtime cluster, with DNS, volumes, load
 // balancers and images of third-party programs, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled.
-// With -seed it then makes the runtime cluster a Seed: it registers an extension and deploys gardenlet. A further call continues where an
-// earlier one stopped, with newly built images. `make down` removes everything.
+// With -seed it then makes the runtime cluster a Seed: it registers an extension and deploys gardenlet. With -observability the operator also
+// deploys components of monitoring and logs. A further call continues where an earlier one stopped, with newly built images. `make down`
+// removes everything.
 package main
 
 import (
@@ -45,12 +46,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.kubernetes, "kubernetes", defaultKubernetes, "the version of the virtual cluster")
 	flags.BoolVar(&o.seed, "seed", false, "make the runtime cluster a Seed")
 	flags.BoolVar(&o.highlyAvailable, "ha", false, "create a highly available Garden")
+	flags.BoolVar(&o.observability, "observability", false, "deploy the components of monitoring and logs that can be built")
 	flags.StringVar(&o.resourceManager, "resource-manager", gardener, "the resource manager of Shoots: gardener or espalier")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if o.version == "" || flags.NArg() > 0 || o.resourceManager != gardener && o.resourceManager != espalier {
-		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-seed] [-ha] [-resource-manager gardener|espalier]")
+		return errors.New("usage: upgarden -version VERSION [-kubernetes VERSION] [-seed] [-ha] [-observability] " +
+			"[-resource-manager gardener|espalier]")
 	}
 	u, err := newUp(ctx, o, out)
 	if err != nil {
@@ -83,7 +86,7 @@ const (
 // options are the values of the flags.
 type options struct {
 	version, kubernetes string
-	seed                bool
+	seed, observability bool
 	// highlyAvailable is true for a Garden whose etcds have three members. It stays highly available.
 	highlyAvailable bool
 	// resourceManager is the project whose resource manager gardenlet gives to Shoots.
@@ -104,6 +107,9 @@ func (o options) requested() []string {
 	groups := slices.Compact([]string{"kubernetes-" + minor(defaultKubernetes), "kubernetes-" + minor(o.kubernetes)})
 	if o.seed {
 		groups = append(groups, seedGroup)
+	}
+	if o.observability {
+		groups = append(groups, observabilityGroup)
 	}
 	return groups
 }

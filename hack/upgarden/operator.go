@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/deployable"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/component"
+	"github.com/espalier-dev/espalier/internal/garden/component/metricsexporter"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	list "github.com/espalier-dev/espalier/internal/garden/images"
 )
@@ -40,7 +42,7 @@ func (u up) deployOperator(ctx context.Context, images list.List) error {
 	if err != nil {
 		return fmt.Errorf("read configuration of operator: %w", err)
 	}
-	config, err := skipping(u.skipped(), shipped)
+	configMap, err := u.operatorConfiguration(shipped)
 	if err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (u up) deployOperator(ctx context.Context, images list.List) error {
 		os.MkdirAll(folder, 0o700),
 		os.WriteFile(filepath.Join(folder, "images.yaml"), []byte(all), 0o600),
 		os.WriteFile(filepath.Join(folder, "components.yaml"), []byte(lists), 0o600),
-		os.WriteFile(filepath.Join(folder, "configmap.yaml"), config, 0o600),
+		os.WriteFile(filepath.Join(folder, "configmap.yaml"), configMap, 0o600),
 	); err != nil {
 		return fmt.Errorf("write overlay: %w", err)
 	}
@@ -59,25 +61,50 @@ func (u up) deployOperator(ctx context.Context, images list.List) error {
 	return nil
 }
 
-// skipped returns the names of the components that the operator skips: all observability components, because the node has no images of
-// them. A Seed in the runtime cluster needs prometheus-operator, of which it has a stand-in.
+// skipped returns the names of the components that the operator skips, because the node has no images of them. A Seed in the runtime cluster
+// needs prometheus-operator, of which there is a stand-in.
 func (o options) skipped() []string {
-	return slices.DeleteFunc(components.Skippable(), func(name string) bool { return o.seed && name == component.PrometheusOperator })
+	return slices.DeleteFunc(components.Skippable(), func(name string) bool {
+		return o.seed && name == component.PrometheusOperator || o.observability && !slices.Contains(withoutProgram(), name)
+	})
 }
 
-// skipping returns the ConfigMap of the operator with a configuration that skips components.
-func skipping(names []string, shipped []byte) ([]byte, error) {
+// withoutProgram returns the observability components whose programs cannot be built from a Go module. The gateway is no Envoy, so that
+// it cannot ask for passwords, and nothing is exposed.
+func withoutProgram() []string {
+	return []string{component.Vali, component.Plutono, metricsexporter.Name, component.BasicAuthServer, component.Exposure}
+}
+
+// operatorConfiguration returns the ConfigMap of the operator with a configuration that skips components. With observability, the operator
+// stores logs in VictoriaLogs only.
+func (o options) operatorConfiguration(shipped []byte) ([]byte, error) {
 	const file = "config.yaml"
-	configuration := &corev1.ConfigMap{}
-	if err := yaml.Unmarshal(shipped, configuration); err != nil {
+	configMap, settings := &corev1.ConfigMap{}, map[string]any{}
+	if err := yaml.Unmarshal(shipped, configMap); err != nil {
+		return nil, fmt.Errorf("decode ConfigMap of operator: %w", err)
+	}
+	if err := yaml.Unmarshal([]byte(configMap.Data[file]), &settings); err != nil {
 		return nil, fmt.Errorf("decode configuration of operator: %w", err)
 	}
-	before, after, found := strings.Cut(configuration.Data[file], deployable.ShippedSkips)
-	if !found {
-		return nil, errors.New("the configuration of the operator has no espalier.garden.skipComponents")
+	set := func(value any, path ...string) error { return unstructured.SetNestedField(settings, value, path...) }
+	skipped := make([]any, 0, len(o.skipped()))
+	for _, each := range o.skipped() {
+		skipped = append(skipped, each)
 	}
-	configuration.Data[file] = before + "skipComponents: [" + strings.Join(names, ", ") + "]" + after
-	return yaml.Marshal(configuration)
+	err := set(skipped, "espalier", "garden", "skipComponents")
+	if o.observability {
+		err = errors.Join(err, set(true, "espalier", "garden", "perses"),
+			set(true, "featureGates", config.GateVictoriaLogsBackend), set(true, "featureGates", config.GateRemoveVali))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("change configuration of operator: %w", err)
+	}
+	content, err := yaml.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	configMap.Data[file] = string(content)
+	return yaml.Marshal(configMap)
 }
 
 // componentLists returns the lists of images of components, in the format of internal/garden/images: etcd-druid uses an image for folders

@@ -42,8 +42,10 @@ func (u up) makeSeed(ctx context.Context, images list.List) error {
 	if err := u.startNames(ctx); err != nil {
 		return err
 	}
-	if err := u.startBackground(monitoring); err != nil {
-		return err
+	if !u.observability {
+		if err := u.startBackground(monitoring); err != nil {
+			return err
+		}
 	}
 	u.report.Step("registering the extension provider-local")
 	provider, err := images.Find(providerImage, list.Cluster{})

@@ -30,7 +30,7 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	embedded, err := list.Embedded()
 	g.Expect(err).NotTo(HaveOccurred())
 	var known list.List
-	for _, each := range images() {
+	for _, each := range (options{kubernetes: "1.35.9", seed: true, observability: true}).used() {
 		known = append(known, list.Image{Name: each.name, TargetVersion: each.target, Ref: "espalier.local/" + each.name + ":" + each.group})
 	}
 	text, err := imageList(known)
@@ -38,9 +38,8 @@ func TestEveryImageOfTheOperatorIsReplaced(t *testing.T) {
 	read, err := list.Parse([]byte(text))
 	g.Expect(err).NotTo(HaveOccurred())
 	unused := []string{ // by components that the operator always skips here
-		"gardener-metrics-exporter", "prometheus", "alertmanager", "blackbox-exporter", "cortex", "plutono", "plutono-data-refresher", "vali",
-		"vali-curator", "tune2fs", "fluent-operator", "fluent-bit", "fluent-bit-plugin", "fluent-bit-to-vali", "ext-authz-server",
-		"opentelemetry-operator", "opentelemetry-collector", "victoria-operator", "victoria-logs", "perses-operator",
+		"gardener-metrics-exporter", "plutono", "plutono-data-refresher", "vali", "vali-curator", "tune2fs", "fluent-bit-to-vali",
+		"ext-authz-server",
 	}
 	for target, group := range map[string]string{defaultKubernetes: "kubernetes-1.36", "1.35.9": "kubernetes-1.35"} {
 		cluster := list.Cluster{Target: version.MustParseGeneric(target)}
@@ -64,6 +63,9 @@ func TestGroupsOnRequest(t *testing.T) {
 		"those of the default version": {options: options{kubernetes: defaultKubernetes}, want: []string{"kubernetes-1.36"}},
 		"those of another version":     {options: options{kubernetes: "1.35.2"}, want: []string{"kubernetes-1.36", "kubernetes-1.35"}},
 		"those of a Seed":              {options: options{kubernetes: defaultKubernetes, seed: true}, want: []string{"kubernetes-1.36", "seed"}},
+		"those of observability": {
+			options: options{kubernetes: defaultKubernetes, observability: true}, want: []string{"kubernetes-1.36", "observability"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(tc.options.requested()).To(Equal(tc.want)) })
 	}
@@ -143,8 +145,8 @@ func TestOperatorSkipsObservability(t *testing.T) {
 	g := NewWithT(t)
 	shipped, err := os.ReadFile("../../deploy/garden-operator/base/configmap.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, seed := range []bool{false, true} {
-		text, err := skipping(options{seed: seed}.skipped(), shipped)
+	for _, o := range []options{{}, {seed: true}, {observability: true}, {seed: true, observability: true}} {
+		text, err := o.operatorConfiguration(shipped)
 		g.Expect(err).NotTo(HaveOccurred())
 		configuration := &corev1.ConfigMap{}
 		g.Expect(yaml.UnmarshalStrict(text, configuration)).To(Succeed())
@@ -153,7 +155,10 @@ func TestOperatorSkipsObservability(t *testing.T) {
 		g.Expect(warnings).To(BeEmpty())
 		g.Expect(c.Espalier.Garden.SkipComponents).To(ContainElement("vali"))
 		g.Expect(components.ValidateSkipped(c.Espalier.Garden.SkipComponents, nil)).To(BeEmpty())
-		g.Expect(slices.Contains(c.Espalier.Garden.SkipComponents, "prometheus-operator")).To(Equal(!seed))
+		g.Expect(slices.Contains(c.Espalier.Garden.SkipComponents, "prometheus-operator")).To(Equal(!o.seed && !o.observability))
+		g.Expect(slices.Contains(c.Espalier.Garden.SkipComponents, "victoria-logs")).To(Equal(!o.observability))
+		g.Expect(c.Enabled(config.GateRemoveVali)).To(Equal(o.observability))
+		g.Expect(c.FeatureGates).To(HaveKeyWithValue(config.GateDefaultSeccompProfile, true), "the shipped settings stay")
 	}
 }
 

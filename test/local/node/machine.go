@@ -79,16 +79,16 @@ func build(ctx context.Context, l layout, progress io.Writer) (tools, error) {
 
 // removeOutside removes files, mounts and processes of the node that are outside of the state folder, and mounts in the state folder.
 func removeOutside(ctx context.Context, l layout) error {
-	failures := []error{emptyCgroups(ctx), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces(l)}
+	failures := []error{emptyCgroups(ctx), unmountBelow(string(l)), unmountBelow(runDir), deleteNamespace(ctx), removeTraces()}
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
-	return os.RemoveAll(runDir)
+	return errors.Join(os.RemoveAll(podLogs), os.RemoveAll(runDir))
 }
 
 // removeTraces removes the node's files in folders that cannot be configured: links to logs, and the addresses of its Pods. It removes
 // these folders if they are then empty.
-func removeTraces(l layout) error {
+func removeTraces() error {
 	const logs, results = "/var/log/containers", "/var/lib/cni/results"
 	traces, err := filepath.Glob(results + "/espalier-*-eth0")
 	if err != nil {
@@ -106,7 +106,7 @@ func removeTraces(l layout) error {
 		return fmt.Errorf("find links to logs: %w", err)
 	}
 	for _, link := range links {
-		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, string(l)+"/") {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, podLogs+"/") {
 			traces = append(traces, link)
 		}
 	}

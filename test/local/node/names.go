@@ -23,6 +23,8 @@ const (
 	sandboxImage = "espalier.local/pause:1"
 	// runDir contains sockets, whose paths must be short, and containerd's mounts.
 	runDir = "/run/" + Name
+	// podLogs contains the logs of Pods. Programs that read them see only the folder /var/log of the node.
+	podLogs = "/var/log/" + Name
 )
 
 // The parts of the node, which are not part of the control plane, in the order in which they are started.

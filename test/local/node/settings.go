@@ -64,7 +64,7 @@ resolvConf: %q
 podLogsDir: %q
 volumePluginDir: %q
 registerNode: true
-`, l.file("pki", "ca.crt"), socket(), cgroup, l.file("resolv.conf"), l.file("logs", "pods"), l.file("plugins"))
+`, l.file("pki", "ca.crt"), socket(), cgroup, l.file("resolv.conf"), podLogs, l.file("plugins"))
 }
 
 // proxyConfig keeps kube-proxy from changing limits of the machine.

@@ -54,7 +54,7 @@ observability kube-state-metrics         kube-state-metrics $metrics $metrics 40
 observability victoria-operator          victoria-operator $victoria/operator $victoria/operator/cmd 90
 observability victoria-logs              observability $victoria/VictoriaLogs $victoria/VictoriaLogs/app/victoria-logs 45
 observability fluent-operator            observability $fluent $fluent/cmd/fluent-manager 20
-observability opentelemetry-operator     observability $telemetry $telemetry 90
+observability opentelemetry-operator     opentelemetry-operator $telemetry $telemetry 90
 observability perses-operator            observability $perses $perses 20
 observability collector                  collector go.opentelemetry.io/collector/otelcol . 120
 "

@@ -65,7 +65,7 @@ func run(ctx context.Context, file string) error {
 	return nil
 }
 
-// handler returns the proxy, or an error if the configuration is not that of a query frontend.
+// handler returns the proxy, or an error if the configuration does not describe a query frontend.
 func (c configuration) handler() (http.Handler, error) {
 	downstream, err := url.Parse(c.Frontend.Downstream)
 	if err != nil || downstream.Host == "" || c.Target != "query-frontend" || c.Server.Port == 0 {

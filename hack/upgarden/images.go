@@ -28,7 +28,11 @@ type image struct {
 }
 
 func only(name, program string, arguments ...string) image {
-	path := "/" + program
+	return at("/"+program, name, program, arguments...)
+}
+
+// at returns an image with a program at a path.
+func at(path, name, program string, arguments ...string) image {
 	return image{name: name, programs: map[string]string{path: program}, entrypoint: append([]string{path}, arguments...)}
 }
 
@@ -90,28 +94,22 @@ func seedImages() []image {
 	return all
 }
 
-// observabilityImages returns the images of monitoring and logs. Some have the name of a stand-in for a Seed, which they replace. The paths
-// of programs are those that operators put into Pods.
+// observabilityImages returns the images of monitoring and logs. Some have the name of a stand-in for a Seed, which they replace. Operators
+// put some paths into Pods, and mount volumes at /prometheus, /alertmanager and /fluent-operator.
 func observabilityImages() []image {
 	all := []image{
 		only("prometheus-operator", "prometheus-operator"),
-		{
-			name: "prometheus-config-reloader", programs: map[string]string{"/bin/prometheus-config-reloader": "prometheus-config-reloader"},
-			entrypoint: []string{"/bin/prometheus-config-reloader"},
-		},
-		only("prometheus", "prometheus"),
-		only("alertmanager", "alertmanager"),
+		at("/bin/prometheus-config-reloader", "prometheus-config-reloader", "prometheus-config-reloader"),
+		at("/bin/prometheus", "prometheus", "prometheus"),
+		at("/bin/alertmanager", "alertmanager", "alertmanager"),
 		only("cortex", "cortex"),
 		only("blackbox-exporter", "blackbox_exporter"),
 		only("kube-state-metrics", "kube-state-metrics"),
 		only("victoria-operator", "victoria-operator"),
 		only("victoria-logs", "victoria-logs"),
-		only("fluent-operator", "fluent-operator"),
-		{
-			name: "fluent-bit", programs: map[string]string{"/fluent-bit/bin/fluent-bit-watcher": "fluentbit"},
-			entrypoint: []string{"/fluent-bit/bin/fluent-bit-watcher"},
-		},
-		{name: "fluent-bit-plugin", programs: map[string]string{"/bin/cp": "fluentbit"}, entrypoint: []string{"/bin/cp"}},
+		at("/bin/fluent-operator", "fluent-operator", "fluent-operator"),
+		at("/fluent-bit/bin/fluent-bit-watcher", "fluent-bit", "fluentbit"),
+		at("/bin/cp", "fluent-bit-plugin", "fluentbit"),
 		only("opentelemetry-operator", "opentelemetry-operator"),
 		only("opentelemetry-collector", "collector"),
 		only("perses-operator", "perses-operator"),

@@ -1,8 +1,8 @@
 // Command upgarden implements `make up-garden`: it turns the node of `make up-node` into a runtime cluster, with DNS, volumes, load
 // balancers and images of third-party programs, deploys garden-operator, creates a Garden, and prints its tasks until it is reconciled.
-// With -seed it then makes the runtime cluster a Seed: it registers an extension and deploys gardenlet. With -observability the operator also
-// deploys components of monitoring and logs. A further call continues where an earlier one stopped, with newly built images. `make down`
-// removes everything.
+// With -seed it then makes the runtime cluster a Seed: it registers an extension and deploys gardenlet. With -observability the operator
+// also deploys components of monitoring and logs. A further call continues where an earlier one stopped, with newly built images.
+// `make down` removes everything.
 package main
 
 import (

@@ -61,8 +61,8 @@ func (u up) deployOperator(ctx context.Context, images list.List) error {
 	return nil
 }
 
-// skipped returns the names of the components that the operator skips, because the node has no images of them. A Seed in the runtime cluster
-// needs prometheus-operator, of which there is a stand-in.
+// skipped returns the names of the components that the operator skips, because the node has no images of them. A Seed in the runtime
+// cluster needs prometheus-operator, of which there is a stand-in.
 func (o options) skipped() []string {
 	return slices.DeleteFunc(components.Skippable(), func(name string) bool {
 		return o.seed && name == component.PrometheusOperator || o.observability && !slices.Contains(withoutProgram(), name)

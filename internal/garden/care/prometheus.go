@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -86,7 +88,7 @@ func hostsOf(instance *unstructured.Unstructured) []string {
 	if service == "" {
 		service = "prometheus-operated"
 	}
-	var hosts []string
+	hosts := make([]string, 0, replicas)
 	for i := range replicas {
 		hosts = append(hosts, object.ServiceHost(instance.GetNamespace(), fmt.Sprintf("prometheus-%s-%d.%s", instance.GetName(), i, service)))
 	}
@@ -97,7 +99,7 @@ func hostsOf(instance *unstructured.Unstructured) []string {
 func ask(ctx context.Context, c *http.Client, host string) verdict {
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
-	connection, err := api.NewClient(api.Config{Address: fmt.Sprintf("http://%s:%d", host, prometheusPort), Client: c})
+	connection, err := api.NewClient(api.Config{Address: "http://" + net.JoinHostPort(host, strconv.Itoa(prometheusPort)), Client: c})
 	if err != nil {
 		return answerOf(host, nil, err)
 	}

@@ -2,6 +2,7 @@ package care
 
 import (
 	"errors"
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -26,9 +27,7 @@ func TestHostsOfAPrometheusAreThoseOfItsPods(t *testing.T) {
 func TestAnswersOfPrometheus(t *testing.T) {
 	series := func(name string, value float64, labels model.Metric) *model.Sample {
 		metric := model.Metric{model.MetricNameLabel: model.LabelValue(name)}
-		for key, label := range labels {
-			metric[key] = label
-		}
+		maps.Copy(metric, labels)
 		return &model.Sample{Metric: metric, Value: model.SampleValue(value)}
 	}
 	down := func(message string) verdict { return unhealthy("PrometheusHealthCheckDown", message) }

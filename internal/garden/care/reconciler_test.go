@@ -222,7 +222,9 @@ func TestConditionFollowsWorkloadsOfCustomResources(t *testing.T) {
 	s := newScene(t)
 	kept := []string{"victoria-operator", "victoria-logs"}
 	s.reconciler.Operator.VictoriaLogs = true
-	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(name string) bool { return slices.Contains(kept, name) })
+	s.reconciler.Operator.SkipComponents = slices.DeleteFunc(components.Skippable(), func(name string) bool {
+		return slices.Contains(kept, name)
+	})
 	for _, name := range kept {
 		s.patchStatus(s.createManagedResource(s.Namespace, name), good)
 	}
@@ -233,7 +235,8 @@ func TestConditionFollowsWorkloadsOfCustomResources(t *testing.T) {
 	single := binary.Object(s, `{apiVersion: operator.victoriametrics.com/v1, kind: VLSingle, metadata: {name: victoria-logs, namespace: `+
 		s.Namespace+`}}`)
 	s.Expect(s.Admin.Create(s.Ctx, single)).To(Succeed())
-	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(`False ResourceNotFound: Deployment "vlsingle-victoria-logs" not found`)))
+	missing := `False ResourceNotFound: Deployment "vlsingle-victoria-logs" not found`
+	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, HavePrefix(missing)))
 	s.patchStatus(single, `{"updateStatus":"failed","reason":"bad image"}`)
 	s.Expect(s.reconcile()).To(HaveKeyWithValue(observability, `False VLSingleUnhealthy: VLSingle "victoria-logs" is unhealthy: bad image`))
 	s.patchStatus(single, `{"updateStatus":"operational"}`)
@@ -266,9 +269,10 @@ func TestConditionFollowsTheHealthOfPrometheus(t *testing.T) {
 			{"metric":{"__name__":"healthcheck","task":"target:down","job":"etcd"},"value":[1,"1"]}]}}`))
 	}))
 	t.Cleanup(server.Close)
-	s.reconciler.Prometheus = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
-	}}}
+	}
+	s.reconciler.Prometheus = &http.Client{Transport: &http.Transport{DialContext: dial}}
 	s.createDefinition(crds.MonitoringComponent, "prometheuses.monitoring.coreos.com")
 	s.AwaitServed(gardentest.List("monitoring.coreos.com/v1", "Prometheus"))
 	for name, label := range map[string]string{"garden": "gardener-operator", "seed": "gardenlet"} {

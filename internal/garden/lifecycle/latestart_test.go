@@ -181,7 +181,8 @@ func TestGardenComesUpAfterItsShortLivedCredentialsHaveExpired(t *testing.T) {
 	s.stop("Secret") // its tokens do not expire
 	s.play()
 	t.Cleanup(s.leave)
-	defer s.requestTokens()()
+	end := s.requestTokens()
+	defer end()
 	s.reconciler.Connection = s.connection(s.reconciler.Client)
 	attempts := 0
 	s.Eventually(func() error {

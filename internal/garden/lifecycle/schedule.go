@@ -63,7 +63,9 @@ func isReconciled(garden *operatorv1alpha1.Garden) bool {
 // reportRequests writes Events about the operations that the operator or the user has requested, and that may have no effect. Facts are
 // without the scheduled operations. A scheduled operation that has no effect is requested again, perhaps often: only the status says why.
 // Everything else that has no effect has an Event, such as an abort that waits while another rotation is scheduled.
-func (r *Reconciler) reportRequests(s *status, before *operatorv1alpha1.CredentialsRotation, facts rotation.Facts, scheduled rotation.Operations) {
+func (r *Reconciler) reportRequests(
+	s *status, before *operatorv1alpha1.CredentialsRotation, facts rotation.Facts, scheduled rotation.Operations,
+) {
 	_, refused := rotation.Begin(before, facts)
 	for _, each := range refused {
 		r.Recorder.Eventf(s.garden, nil, "Warning", reasonOperationRefused, "Reconcile", "%s", excerpt.Of(each, maxNote))

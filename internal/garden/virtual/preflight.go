@@ -259,6 +259,18 @@ func oldBackupProblem(live *druidcorev1alpha1.Etcd, leases []*coordinationv1.Lea
 		advice("repair its backups: the log of its container backup-restore says why there is no later one", CheckBackup))
 }
 
+// backupProblem returns why the last backup of the main etcd is too old, or "".
+func (c checks) backupProblem(ctx context.Context, live *druidcorev1alpha1.Etcd, now time.Time) (string, error) {
+	if live.Name != etcd.Main.Name() || live.Spec.Backup.Store == nil || c.skips(CheckBackup) {
+		return "", nil
+	}
+	leases, err := c.snapshots(ctx, live)
+	if err != nil {
+		return "", err
+	}
+	return oldBackupProblem(live, leases, now), nil
+}
+
 // startProblem returns why no rotation must start, or "". A rotation restarts etcds and API servers, and writes all encrypted objects.
 // Etcds and Deployments that do not exist yet are no problem.
 func (c checks) startProblem(ctx context.Context, now time.Time) (string, error) {
@@ -273,14 +285,12 @@ func (c checks) startProblem(ctx context.Context, now time.Time) (string, error)
 			continue
 		}
 		problems = append(problems, c.etcdProblems(live)...)
-		if name == etcd.Main.Name() && live.Spec.Backup.Store != nil && !c.skips(CheckBackup) {
-			leases, err := c.snapshots(ctx, live)
-			if err != nil {
-				return "", err
-			}
-			if problem := oldBackupProblem(live, leases, now); problem != "" {
-				problems = append(problems, problem)
-			}
+		problem, err := c.backupProblem(ctx, live, now)
+		if err != nil {
+			return "", err
+		}
+		if problem != "" {
+			problems = append(problems, problem)
 		}
 		if own := live.Spec.Etcd.Quota; own != nil && (quota == nil || own.Cmp(*quota) < 0) {
 			quota = own

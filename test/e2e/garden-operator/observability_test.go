@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ var _ = Describe("observability of a Garden", Ordered, Label("garden", "observab
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: text},
 			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
-				Name: "lines", Image: image, Args: []string{text, fmt.Sprint(number)},
+				Name: "lines", Image: image, Args: []string{text, strconv.Itoa(number)},
 			}}},
 		}
 		Expect(c.Client.Create(ctx, pod)).To(Succeed())

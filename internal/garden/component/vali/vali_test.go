@@ -44,10 +44,14 @@ func TestValiStaysUntilItsSuccessorHasAllLines(t *testing.T) {
 		confirmed bool
 		want      string
 	}{
-		"no successor":                                {want: "VictoriaLogs is not deployed yet"},
-		"a successor that is too young":               {successor: deployed(14), want: "VictoriaLogs has all lines of the last 15 days from 2026-01-21T12:00:00Z on"},
-		"a successor with all lines":                  {successor: deployed(15)},
-		"a successor that does not run":               {successor: vali.Successor{Since: deployed(20).Since, Problem: "no Pod"}, want: "VictoriaLogs does not run: no Pod"},
+		"no successor": {want: "VictoriaLogs is not deployed yet"},
+		"a successor that is too young": {
+			successor: deployed(14), want: "VictoriaLogs has all lines of the last 15 days from 2026-01-21T12:00:00Z on",
+		},
+		"a successor with all lines": {successor: deployed(15)},
+		"a successor that does not run": {
+			successor: vali.Successor{Since: deployed(20).Since, Problem: "no Pod"}, want: "VictoriaLogs does not run: no Pod",
+		},
 		"a young successor, and the user confirms it": {successor: deployed(1), confirmed: true},
 	} {
 		t.Run(sentence, func(t *testing.T) {

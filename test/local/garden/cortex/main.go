@@ -45,12 +45,12 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
-	content, err := os.ReadFile(file) //nolint:gosec // the file that the container is started with
+	content, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
 	c := configuration{}
-	if err := yaml.Unmarshal(content, &c); err != nil {
+	if err = yaml.Unmarshal(content, &c); err != nil {
 		return fmt.Errorf("decode configuration: %w", err)
 	}
 	handler, err := c.handler()

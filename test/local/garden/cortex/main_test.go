@@ -20,7 +20,7 @@ func TestQueriesReachPrometheus(t *testing.T) {
 	handler, err := c.handler()
 	g.Expect(err).NotTo(HaveOccurred())
 	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/query?query=up", nil))
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/api/v1/query?query=up", http.NoBody))
 	g.Expect(answer.Body.String()).To(Equal("/api/v1/query?query=up"))
 
 	c.Target = "all"

@@ -100,7 +100,7 @@ func config() client.Object {
 	selector := map[string]any{"matchLabels": map[string]any{selection: selected}}
 	o := part("ClusterFluentBitConfig", configName, map[string]any{
 		"service": map[string]any{
-			"flushSeconds": int64(30), "daemon": false, "logLevel": "error", "parsersFile": "parsers.conf", "httpServer": true,
+			"flushSeconds": int64(30), "daemon": false, "logLevel": "error", "parsersFile": "/fluent-bit/config/parsers.conf", "httpServer": true,
 			"httpListen": "::", "httpPort": int64(metricsPort),
 			"storage": map[string]any{
 				"path": statePath + "/chunks", "sync": "normal", "backlogMemLimit": "50M", "maxChunksUp": int64(200),

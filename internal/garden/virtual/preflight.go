@@ -259,8 +259,8 @@ func oldBackupProblem(live *druidcorev1alpha1.Etcd, leases []*coordinationv1.Lea
 		advice("repair its backups: the log of its container backup-restore says why there is no later one", CheckBackup))
 }
 
-// backupProblem returns why the last backup of the main etcd is too old, or "".
-func (c checks) backupProblem(ctx context.Context, live *druidcorev1alpha1.Etcd, now time.Time) (string, error) {
+// ageProblem returns why the last backup of the main etcd is too old, or "".
+func (c checks) ageProblem(ctx context.Context, live *druidcorev1alpha1.Etcd, now time.Time) (string, error) {
 	if live.Name != etcd.Main.Name() || live.Spec.Backup.Store == nil || c.skips(CheckBackup) {
 		return "", nil
 	}
@@ -271,23 +271,20 @@ func (c checks) backupProblem(ctx context.Context, live *druidcorev1alpha1.Etcd,
 	return oldBackupProblem(live, leases, now), nil
 }
 
-// startProblem returns why no rotation must start, or "". A rotation restarts etcds and API servers, and writes all encrypted objects.
-// Etcds and Deployments that do not exist yet are no problem.
-func (c checks) startProblem(ctx context.Context, now time.Time) (string, error) {
-	var problems []string
-	var quota *resource.Quantity
+// etcdsProblems returns why no rotation must start because of the etcds, and their smallest quota, nil if none has one.
+func (c checks) etcdsProblems(ctx context.Context, now time.Time) (problems []string, quota *resource.Quantity, err error) {
 	for _, name := range []string{etcd.Main.Name(), etcd.Events.Name()} {
 		live, err := read(ctx, c.namespace, name, &druidcorev1alpha1.Etcd{})
 		if err != nil {
-			return "", err
+			return nil, nil, err
 		}
 		if live == nil {
 			continue
 		}
 		problems = append(problems, c.etcdProblems(live)...)
-		problem, err := c.backupProblem(ctx, live, now)
+		problem, err := c.ageProblem(ctx, live, now)
 		if err != nil {
-			return "", err
+			return nil, nil, err
 		}
 		if problem != "" {
 			problems = append(problems, problem)
@@ -295,6 +292,16 @@ func (c checks) startProblem(ctx context.Context, now time.Time) (string, error)
 		if own := live.Spec.Etcd.Quota; own != nil && (quota == nil || own.Cmp(*quota) < 0) {
 			quota = own
 		}
+	}
+	return problems, quota, nil
+}
+
+// startProblem returns why no rotation must start, or "". A rotation restarts etcds and API servers, and writes all encrypted objects.
+// Etcds and Deployments that do not exist yet are no problem.
+func (c checks) startProblem(ctx context.Context, now time.Time) (string, error) {
+	problems, quota, err := c.etcdsProblems(ctx, now)
+	if err != nil {
+		return "", err
 	}
 	if problem := c.quotaProblem(ctx, quota); problem != "" {
 		problems = append(problems, problem)

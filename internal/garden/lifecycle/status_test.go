@@ -30,7 +30,7 @@ func TestOperationDoesNotAdvanceARotationThatBeganMeanwhile(t *testing.T) {
 		began.ResourceVersion = s.get().ResourceVersion
 		return s.admin.Status().Update(t.Context(), began)
 	}, binary.Patience).Should(Succeed())
-	s.heal("Etcd") // the progress of the other tasks is reported without a lock
+	s.heal("Etcd")                                               // the progress of the other tasks is reported without a lock
 	s.Eventually(done, binary.Patience).Should(Receive(BeNil())) // the next reconciliation follows at once
 	s.Expect(s.get().Status.LastOperation.State).NotTo(Equal(operatorv1alpha1.LastOperationSucceeded))
 	s.Expect(s.get().Status.Credentials.Rotation).To(Equal(began.Status.Credentials.Rotation))

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/garden/golden"
 	"github.com/espalier-dev/espalier/internal/garden/plan"
 )
 
@@ -113,9 +113,6 @@ func (c *changes) where(names []string) string {
 // base finds the name of the variant to which the golden files of a component refer; see package goldentest.
 var base = regexp.MustCompile(`goldentest\.Compare\(t, "([^"]*)"`)
 
-// absent is the beginning of a line that names an object which only the base has.
-const absent = "# absent: "
-
 // readVariants reads the golden files of all components.
 func readVariants(components fs.FS) (variants, error) {
 	all := variants{}
@@ -175,32 +172,18 @@ func readObjects(components fs.FS, file string) (objects []*unstructured.Unstruc
 	if err != nil {
 		return nil, nil, err
 	}
-	for document := range strings.SplitSeq("\n"+string(content), "\n---\n") {
-		for line := range strings.Lines(document) {
-			if name, is := strings.CutPrefix(strings.TrimSpace(line), absent); is {
-				missing = append(missing, name)
-			}
-		}
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
-			return nil, nil, fmt.Errorf("decode %s: %w", file, err)
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
+	if objects, missing, err = golden.Decode(content); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	return objects, missing, nil
 }
 
 // completed adds the objects of the base that a variant has, too.
 func completed(own, whole []*unstructured.Unstructured, missing []string) []*unstructured.Unstructured {
-	identity := func(o *unstructured.Unstructured) string {
-		return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
-	}
 	all := slices.Clone(own)
 	for _, each := range whole {
-		differs := slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return identity(o) == identity(each) })
-		if !differs && !slices.Contains(missing, identity(each)) {
+		differs := slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return golden.Identity(o) == golden.Identity(each) })
+		if !differs && !slices.Contains(missing, golden.Identity(each)) {
 			all = append(all, each)
 		}
 	}

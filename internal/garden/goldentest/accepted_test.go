@@ -1,7 +1,6 @@
 package goldentest
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/crds"
+	"github.com/espalier-dev/espalier/internal/garden/golden"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -45,7 +44,7 @@ func TestAPIServerAcceptsAllGoldenFiles(t *testing.T) {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				err = c.Patch(t.Context(), each.DeepCopy(), client.RawPatch(types.ApplyPatchType, content),
 					client.DryRunAll, client.FieldOwner("test"), client.ForceOwnership, client.FieldValidation("Strict"))
-				NewWithT(t).Expect(err).NotTo(HaveOccurred(), identityOf(each))
+				NewWithT(t).Expect(err).NotTo(HaveOccurred(), golden.Identity(each))
 			}
 		})
 	}
@@ -71,7 +70,7 @@ func install(t *testing.T, g Gomega, c client.Client, byFile map[string][]*unstr
 				gvk := each.GroupVersionKind()
 				_, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 				return err
-			}, binary.Patience, 100*time.Millisecond).ShouldNot(Satisfy(meta.IsNoMatchError), identityOf(each))
+			}, binary.Patience, 100*time.Millisecond).ShouldNot(Satisfy(meta.IsNoMatchError), golden.Identity(each))
 			if namespace := each.GetNamespace(); namespace != "" && namespace != metav1.NamespaceSystem && !slices.Contains(namespaces, namespace) {
 				namespaces = append(namespaces, namespace)
 			}
@@ -90,13 +89,7 @@ func decode(g Gomega, file string) []*unstructured.Unstructured {
 
 // decodeText returns the objects in the content of a file.
 func decodeText(g Gomega, file string, content []byte) []*unstructured.Unstructured {
-	var objects []*unstructured.Unstructured
-	for part := range bytes.SplitSeq(append([]byte("\n"), content...), []byte("\n"+separator)) {
-		o := &unstructured.Unstructured{}
-		g.Expect(yaml.Unmarshal(part, &o.Object)).To(Succeed(), file)
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
-	}
+	objects, _, err := golden.Decode(content)
+	g.Expect(err).NotTo(HaveOccurred(), file)
 	return objects
 }

@@ -11,20 +11,16 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/garden/golden"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-const (
-	folder    = "testdata"
-	separator = "---\n"
-	absent    = "# absent: "
-)
+const folder = "testdata"
 
 // Compare compares the objects of each variant of a component with testdata/<variant>.yaml. With -update it replaces the folder testdata.
 //
@@ -92,7 +88,7 @@ func render(g Gomega, objects []client.Object) []document {
 	for _, each := range converted {
 		content, err := rollout.YAML(each)
 		g.Expect(err).NotTo(HaveOccurred())
-		identity := identityOf(each)
+		identity := golden.Identity(each)
 		g.Expect(each.GetAPIVersion()).NotTo(BeEmpty(), identity)
 		g.Expect(known).NotTo(HaveKey(identity))
 		known[identity] = true
@@ -101,14 +97,10 @@ func render(g Gomega, objects []client.Object) []document {
 	return documents
 }
 
-func identityOf(o *unstructured.Unstructured) string {
-	return strings.TrimSpace(o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
-}
-
 func text(documents []document) string {
 	var all strings.Builder
 	for _, each := range documents {
-		all.WriteString(separator + each.content)
+		all.WriteString(golden.Separator + each.content)
 	}
 	return all.String()
 }
@@ -119,12 +111,12 @@ func difference(base, variant []document) string {
 	for _, each := range base {
 		contents[each.identity] = each.content
 		if !slices.ContainsFunc(variant, func(other document) bool { return other.identity == each.identity }) {
-			all.WriteString(absent + each.identity + "\n")
+			all.WriteString(golden.Absent + each.identity + "\n")
 		}
 	}
 	for _, each := range variant {
 		if contents[each.identity] != each.content {
-			all.WriteString(separator + each.content)
+			all.WriteString(golden.Separator + each.content)
 		}
 	}
 	return all.String()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,11 +28,7 @@ type drilled struct {
 // drill reads the last file back and checks that a restoration of it would succeed: the operator decrypts it, its digests are right, it has
 // all keys that the Garden needs in its phases, this version of the operator could reconcile the Garden, and the cluster has the same keys
 // and authorities. It creates nothing.
-func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, done attempt) drilled {
-	identity, err := s.identity(ctx)
-	if err != nil {
-		return drilled{reason: operatorv1alpha1.ReasonBackupFailed, message: err.Error()}
-	}
+func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, identity age.Identity, done attempt) drilled {
 	files, err := s.files(garden.Name)
 	if err != nil {
 		return drilled{reason: operatorv1alpha1.ReasonBackupFailed, message: err.Error()}

@@ -99,12 +99,8 @@ func (s *Schedule) Run(ctx context.Context) time.Duration {
 		}
 		return s.idle()
 	}
-	done := s.backUp(ctx, garden)
-	found := s.drill(ctx, garden, done)
+	found := s.backUpAndDrill(ctx, garden)
 	s.Metrics.set(found, s.Clock.Now())
-	if done.wrote != "" {
-		s.Log.Info("Wrote backup of Garden", "file", done.wrote)
-	}
 	if found.reason != operatorv1alpha1.ReasonDrillSucceeded {
 		s.Log.Info("Restore drill failed", "reason", found.reason, "message", found.message)
 	}
@@ -125,10 +121,18 @@ func (s *Schedule) idle() time.Duration {
 	return retryPeriod
 }
 
+// backUpAndDrill makes the backup if it is due, and does the drill.
+func (s *Schedule) backUpAndDrill(ctx context.Context, garden *operatorv1alpha1.Garden) drilled {
+	identity, err := s.identity(ctx)
+	if err != nil {
+		return drilled{reason: operatorv1alpha1.ReasonBackupFailed, message: err.Error()}
+	}
+	done := s.backUp(ctx, garden, identity)
+	return s.drill(ctx, garden, identity, done)
+}
+
 // attempt is the result of a run before its drill.
 type attempt struct {
-	// wrote is the name of the file that was written; empty if no backup was due or possible.
-	wrote string
 	// damaged says that the last file of before cannot be read. Another backup is then due at once.
 	damaged error
 	// err is why a backup that is due is not there, or why old files stay.
@@ -136,11 +140,7 @@ type attempt struct {
 }
 
 // backUp writes a backup if it is due.
-func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden) (done attempt) {
-	identity, err := s.identity(ctx)
-	if err != nil {
-		return attempt{err: err}
-	}
+func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden, identity *age.X25519Identity) (done attempt) {
 	files, err := s.files(garden.Name)
 	if err != nil {
 		return attempt{err: err}
@@ -167,7 +167,8 @@ func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden) 
 		done.err = err
 		return done
 	}
-	done.wrote, done.err = filepath.Base(file), prune(append(files, file), s.Keep)
+	s.Log.Info("Wrote backup of Garden", "file", filepath.Base(file))
+	done.err = prune(append(files, file), s.Keep)
 	return done
 }
 

@@ -95,6 +95,11 @@ func Workload(kind, name string) Object {
 	return Object{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind(kind), Name: name}
 }
 
+// OneWorkload is a value for Workloads: one Deployment, StatefulSet or DaemonSet, whatever the values are.
+func OneWorkload(kind, name string) func(values.Values) []Object {
+	return func(values.Values) []Object { return []Object{Workload(kind, name)} }
+}
+
 // Unwanted returns why the operator does not deploy the component for a Garden, in one sentence, or "".
 func (c Component) Unwanted(v values.Values) string {
 	if slices.Contains(v.SkipComponents, c.Name) {

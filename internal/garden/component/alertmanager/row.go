@@ -18,8 +18,6 @@ func row() component.Component {
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }), component.PrometheusOperator)
 	row.Volumes = true
 	// prometheus-operator adds its program to the name of the instance, which results in the name of the component.
-	row.Workloads = func(values.Values) []component.Object {
-		return []component.Object{component.Workload("StatefulSet", Name)}
-	}
+	row.Workloads = component.OneWorkload("StatefulSet", Name)
 	return row
 }

@@ -39,9 +39,7 @@ func collectorRow() component.Component {
 	row.Unless = func(v values.Values) string { return cmp.Or(Unless(v), observability.WithoutLogs(v)) }
 	row.Destroy.After = []string{component.FluentBit}
 	// The OpenTelemetry operator gives the Deployment the same name as the Service.
-	row.Workloads = func(values.Values) []component.Object {
-		return []component.Object{component.Workload("Deployment", observability.CollectorService)}
-	}
+	row.Workloads = component.OneWorkload("Deployment", observability.CollectorService)
 	return row
 }
 

@@ -44,7 +44,5 @@ func longtermRow() component.Component {
 
 // workloads returns the StatefulSet that prometheus-operator makes of an instance, which has the name of its component.
 func workloads(name string) func(values.Values) []component.Object {
-	return func(values.Values) []component.Object {
-		return []component.Object{component.Workload("StatefulSet", name)}
-	}
+	return component.OneWorkload("StatefulSet", name)
 }

@@ -29,8 +29,6 @@ type Pulled struct {
 
 const (
 	mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// maxManifest is the limit of a manifest, in bytes.
-	maxManifest = 1 << 20
 	// pullTimeout bounds a pull from a registry that answers slowly.
 	pullTimeout = time.Minute
 )
@@ -87,7 +85,7 @@ func fetchManifest(ctx context.Context, repository *remote.Repository, reference
 	if descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return manifest, "", fmt.Errorf("media type %q is not a manifest", excerpt.Quoted(descriptor.MediaType))
 	}
-	encoded, err := fetch(ctx, repository.Manifests(), descriptor, maxManifest)
+	encoded, err := fetch(ctx, repository.Manifests(), descriptor, registry.MaxManifest)
 	if err != nil {
 		return manifest, "", err
 	}

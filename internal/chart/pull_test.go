@@ -23,6 +23,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/espalier-dev/espalier/internal/chart/charttest"
+	"github.com/espalier-dev/espalier/internal/chart/registry"
 )
 
 const password = "hunter2"
@@ -142,7 +143,7 @@ func TestAttacksByRegistriesAreRefused(t *testing.T) {
 		},
 		"a manifest that is too large": {
 			serve: func(_ *testing.T, r *charttest.Registry) {
-				r.Put("manifests/1.0", ocispec.MediaTypeImageManifest, make([]byte, maxManifest+1))
+				r.Put("manifests/1.0", ocispec.MediaTypeImageManifest, make([]byte, registry.MaxManifest+1))
 			},
 			want: "content is larger than 1048576 bytes",
 		},

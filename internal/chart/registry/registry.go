@@ -33,9 +33,12 @@ type Source struct {
 	CA []byte
 }
 
+// MaxManifest is the limit of a manifest, in bytes.
+const MaxManifest = 1 << 20
+
 const (
-	// maxManifest is the limit of a manifest, in bytes, and maxCause the limit of an error of a registry.
-	maxManifest, maxCause = 1 << 20, 512
+	// maxCause is the limit of an error of a registry, in bytes.
+	maxCause = 512
 	// maxRedirects is the limit of Go's own client.
 	maxRedirects = 10
 )
@@ -67,7 +70,7 @@ func (s Source) Connect() (*remote.Repository, *http.Transport, error) {
 		}
 		client.Credential = credentials.Credential(store)
 	}
-	repository.Client, repository.MaxMetadataBytes = client, maxManifest
+	repository.Client, repository.MaxMetadataBytes = client, MaxManifest
 	return repository, transport, nil
 }
 

@@ -10,15 +10,11 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/apply/difference"
-	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/plan"
-	"github.com/espalier-dev/espalier/internal/garden/settings"
-	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/gardenstatus"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -114,10 +110,7 @@ func runStatus(ctx context.Context, program process.Program, args []string, out 
 // screenOf returns a function that returns the present screen.
 func screenOf(live client.WithWatch, output string, colours bool) func(ctx context.Context) (string, error) {
 	now := clock.RealClock{}
-	connection := &virtual.Connection{
-		Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: settings.Resolves,
-		Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(plan.ReadOnly) },
-	}
+	connection := plan.VirtualReadOnly(live, now)
 	metrics := func(ctx context.Context) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 		defer cancel()

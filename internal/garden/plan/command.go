@@ -194,12 +194,9 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in i
 		File: file, Always: f.preflight,
 		Reconciler: lifecycle.Reconciler{
 			Client: live, Clock: now, ServerTime: settings.ServerTime(cluster.Config, cluster.HTTPClient),
-			Connection: &virtual.Connection{
-				Reader: live, Namespace: deployable.GardenNamespace, Clock: now, Resolves: settings.Resolves,
-				Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(ReadOnly) },
-			},
-			Identity: operatorv1alpha1.OperatorIdentity{ID: "plan", Name: "plan", Version: identity.GardenerVersion},
-			Operator: operator, SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
+			Connection: VirtualReadOnly(live, now),
+			Identity:   operatorv1alpha1.OperatorIdentity{ID: "plan", Name: "plan", Version: identity.GardenerVersion},
+			Operator:   operator, SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
 			Schedule: settings.Schedule(cfg.Espalier.Garden.Rotation),
 		},
 		Preflight: Preflight{
@@ -254,7 +251,7 @@ func ConnectReadOnly(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	setup.WrapTransport, setup.UserConfig = ReadOnly, user
+	setup.WrapTransport, setup.UserConfig = readOnly, user
 	var cluster *process.Connection
 	if file == "" || user != nil {
 		var connections *process.Connections
@@ -274,8 +271,16 @@ func ConnectReadOnly(
 	return cfg, cluster, live, nil
 }
 
-// ReadOnly returns a transport that refuses every request that could write.
-func ReadOnly(next http.RoundTripper) http.RoundTripper {
+// VirtualReadOnly returns a connection to the virtual cluster that refuses to write.
+func VirtualReadOnly(runtime client.Reader, now clock.PassiveClock) *virtual.Connection {
+	return &virtual.Connection{
+		Reader: runtime, Namespace: deployable.GardenNamespace, Clock: now, Resolves: settings.Resolves,
+		Tune: func(config *rest.Config) { config.QPS = -1; config.Wrap(readOnly) },
+	}
+}
+
+// readOnly returns a transport that refuses every request that could write.
+func readOnly(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		// Reviews of rights are created, but no API server stores them.
 		review := request.Method == http.MethodPost && strings.HasPrefix(request.URL.Path, "/apis/authorization.k8s.io/")

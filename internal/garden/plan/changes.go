@@ -155,7 +155,7 @@ func imagesOf(all []history) []string {
 
 // addImages adds the images of a workload.
 func addImages(images map[string]bool, o *unstructured.Unstructured) {
-	if o == nil || !isWorkload(o.GetKind()) {
+	if o == nil || !slices.Contains(templated, o.GetKind()) && !slices.Contains(deployed, o.GetKind()) {
 		return
 	}
 	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -187,17 +187,13 @@ var (
 	deployed  = []string{"Etcd", "Prometheus", "Alertmanager", "VLSingle", "FluentBit", "OpenTelemetryCollector"}
 )
 
-func isWorkload(kind string) bool {
-	return slices.Contains(templated, kind) || slices.Contains(deployed, kind)
-}
-
 // restartReasons returns why the Pods of a workload are replaced; nil: they are not.
 func restartReasons(before, after *unstructured.Unstructured, exact bool, read contents) []string {
 	var reasons []string
 	switch kind := after.GetKind(); {
 	case slices.Contains(templated, kind):
 		reasons = templateReasons(before, after, exact, read)
-	case isWorkload(kind):
+	case slices.Contains(deployed, kind):
 		reasons = specReasons(before, after, exact, read)
 	}
 	if more := len(reasons) - maxReasons; more > 0 {

@@ -65,6 +65,22 @@ func (r *Requests) IsCutOff() bool {
 	return r.dead && !r.executing
 }
 
+// Drive calls run until a call writes nothing or the process is cut off, at most limit times. It returns the error of a call that was not
+// cut off.
+func (r *Requests) Drive(limit int, run func() error) error {
+	for range limit {
+		r.Reset()
+		err := run()
+		if r.IsCutOff() {
+			return nil
+		}
+		if err != nil || len(r.Writes()) == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("each of %d runs writes something, the last one: %v", limit, r.Writes())
+}
+
 // EveryCut calls run with a cut before and after every request, until no cut happens because the run ends earlier; that is the undisturbed
 // run. The function run reports whether its cut happened. The argument every is the number of requests between two cuts: 1 tries all
 // requests, as does any number with CRASH_SAMPLE=0, which `make crash` sets. CRASH_SEED chooses which of the requests after the first are

@@ -18,26 +18,17 @@ import (
 // drive reconciles, and makes ManagedResources ready, until a run writes nothing, the Extension is gone, or the process is cut off.
 func (s *scene) drive() {
 	s.t.Helper()
-	const enough = 20 // runs
-	for range enough {
+	s.Expect(s.requests.Drive(20, func() error {
 		e := &operatorv1alpha1.Extension{}
 		if err := s.admin.Get(s.ctx, client.ObjectKey{Name: "shop"}, e); apierrors.IsNotFound(err) {
-			return
+			return nil
 		}
 		for _, each := range s.sets() {
 			s.apply(each)
 		}
-		s.requests.Reset()
 		_, err := s.reconciler.Reconcile(s.ctx, e)
-		if s.requests.IsCutOff() {
-			return
-		}
-		s.Expect(err).NotTo(HaveOccurred())
-		if len(s.requests.Writes()) == 0 {
-			return
-		}
-	}
-	s.t.Fatalf("each run writes something: %v", s.requests.Writes())
+		return err
+	})).To(Succeed())
 }
 
 // state describes the Extension and its ManagedResources; it is empty if none of them exists.

@@ -48,19 +48,10 @@ func (s *scene) objects() []client.Object {
 // drive reconciles until a run writes nothing, or the process is cut off.
 func (s *scene) drive() {
 	s.t.Helper()
-	const enough = 5 // runs
-	for range enough {
-		s.requests.Reset()
+	s.Expect(s.requests.Drive(5, func() error {
 		_, err := s.reconciler.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: name}})
-		if s.requests.IsCutOff() {
-			return
-		}
-		s.Expect(err).NotTo(HaveOccurred())
-		if len(s.requests.Writes()) == 0 {
-			return
-		}
-	}
-	s.t.Fatalf("each run writes something: %v", s.requests.Writes())
+		return err
+	})).To(Succeed())
 }
 
 // state describes the Gardenlet, the objects of its gardenlet, and the Secrets with kubeconfigs. Of the token it says only whether

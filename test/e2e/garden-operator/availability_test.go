@@ -27,14 +27,8 @@ var _ = Describe("the Garden of make up-garden HA=true", Ordered, ContinueOnFail
 		if !l.isHighlyAvailable(ctx) {
 			Skip("SKIPPED: the Garden is not highly available; start it with make up-garden HA=true")
 		}
-		_, err := l.kubectl(ctx, "create", "clusterrolebinding", certifiedUser, "--clusterrole=cluster-admin", "--user="+certifiedUser)
-		Expect(err).NotTo(HaveOccurred())
-		l.createCalledNamespace(ctx)
-		DeferCleanup(func(ctx SpecContext) {
-			_, err := l.kubectl(ctx, "delete", "clusterrolebinding/"+certifiedUser, "namespace/"+calledNamespace)
-			Expect(err).NotTo(HaveOccurred())
-			AddReportEntry("requests while Pods were killed", probedTable(results))
-		}, NodeTimeout(limit))
+		l.prepareProbes(ctx)
+		DeferCleanup(func() { AddReportEntry("requests while Pods were killed", probedTable(results)) })
 	}, NodeTimeout(limit))
 
 	It("has replicas that can be evicted one by one", func(ctx SpecContext) {

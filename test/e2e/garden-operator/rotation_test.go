@@ -96,14 +96,8 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 
 	BeforeAll(func(ctx SpecContext) {
 		l = requireLocalGarden(ctx)
-		_, err := l.kubectl(ctx, "create", "clusterrolebinding", certifiedUser, "--clusterrole=cluster-admin", "--user="+certifiedUser)
-		Expect(err).NotTo(HaveOccurred())
-		l.createCalledNamespace(ctx)
-		DeferCleanup(func(ctx SpecContext) {
-			_, err := l.kubectl(ctx, "delete", "clusterrolebinding/"+certifiedUser, "namespace/"+calledNamespace)
-			Expect(err).NotTo(HaveOccurred())
-			AddReportEntry("requests during rotations", probedTable(results))
-		}, NodeTimeout(limit))
+		l.prepareProbes(ctx)
+		DeferCleanup(func() { AddReportEntry("requests during rotations", probedTable(results)) })
 	}, NodeTimeout(limit))
 
 	for _, steps := range rotations {
@@ -133,14 +127,20 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 	}
 })
 
-// createCalledNamespace creates the namespace of the probe that needs a webhook.
-func (l localGarden) createCalledNamespace(ctx context.Context) {
+// prepareProbes gives the user of client certificates its rights, and creates the namespace of the probe that needs a webhook.
+func (l localGarden) prepareProbes(ctx context.Context) {
 	GinkgoHelper()
+	_, err := l.kubectl(ctx, "create", "clusterrolebinding", certifiedUser, "--clusterrole=cluster-admin", "--user="+certifiedUser)
+	Expect(err).NotTo(HaveOccurred())
 	virtual, err := l.virtual()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(virtual.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: calledNamespace, Labels: map[string]string{"gardener.cloud/role": "project"},
 	}})).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		_, err := l.kubectl(ctx, "delete", "clusterrolebinding/"+certifiedUser, "namespace/"+calledNamespace)
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(limit))
 }
 
 // isHighlyAvailable reports whether the etcds of the Garden have three members.

@@ -80,8 +80,8 @@ clean: down ## Stop what is running and remove build output from the work tree (
 UNWATCHED ?= $(if $(findstring sizespecializedmalloc,$(shell go list -f '{{context.ToolTags}}' runtime)),,$(CODECS))
 CODECS    := encoding/json sigs.k8s.io/json/... go.yaml.in/...
 
-# RACE: the packages that the race detector watches; none, some (whose code starts goroutines or has locks, and every sixth of the others)
-# or all. Crash points are what `make crash` is for.
+# RACE: the packages that the race detector watches; none, some (whose code or tests start goroutines, and every sixth of the others) or
+# all. Crash points are what `make crash` is for.
 RACE ?= none
 TEST  = UNWATCHED="$(UNWATCHED)" PARALLEL=$(PARALLEL) go run ./test/local/testservers run -- hack/test.sh
 .PHONY: test

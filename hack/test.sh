@@ -3,9 +3,11 @@
 #
 #   test.sh PACKAGE…
 #
-#   RACE        the packages that the race detector watches: none (default), all, or some: those whose code starts goroutines or has
-#               locks, and every sixth of the others
+#   RACE        the packages that the race detector watches: none (default), all, or some: those whose code or tests start
+#               goroutines, and every sixth of the others
 #   RACEPART    which of the others: "2/6" (default: 1/6)
+#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/3" is every third from the second
+#               (default: all). The other tests of these packages run without it
 #   UNWATCHED   patterns of packages whose own code the race detector does not watch
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
@@ -26,15 +28,16 @@ export GOMEGA_DEFAULT_EVENTUALLY_POLLING_INTERVAL=40ms
 
 runner=$(go tool -n -modfile=hack/tools/go.mod gotestsum)
 
-# go_test <flag>… <package>…: go test itself reports packages in the order in which they begin, so those that take long hide the others. -w
-# leaves out debug information, which makes linking faster; stack traces stay complete. `make vet` vets.
+# go_test <flag>… <package>…: runs the tests that $run and $skip leave. go test itself reports packages in the order in which they begin, so
+# those that take long hide the others. -w leaves out debug information, which makes linking faster; stack traces stay complete. `make vet`
+# vets.
 go_test() {
   local flags=() again=() log passed
   while [[ ${1:-} == -* ]]; do flags+=("$1"); shift; done
   log=$(mktemp "$events/XXXXXX.json") passed=$(mktemp)
   [ -z "${FLAKES:-}" ] || again=(--rerun-fails=1 --rerun-fails-run-root-test --rerun-fails-max-failures=6 "--rerun-fails-report=$passed")
   "$runner" --format pkgname --format-icons text --jsonfile "$log" "${again[@]}" --packages "$*" -- \
-    -ldflags=-w -vet=off -p "${PARALLEL:-4}" -timeout 50m ${RUN:+-run "$RUN"} ${SKIP:+-skip "$SKIP"} "${flags[@]}" || return
+    -ldflags=-w -vet=off -p "$parallel" -timeout 50m ${run:+-run "$run"} ${skip:+-skip "$skip"} "${flags[@]}" || return
   if grep -q '"Output":"WARNING: DATA RACE' "$log"; then echo "error: a data race, in a test that passed when it ran again" >&2; return 1; fi
   [ ! -s "$passed" ] || cat "$passed" >>"$FLAKES"
   rm "$passed"
@@ -47,8 +50,8 @@ raced() {
   for each in ${UNWATCHED:-}; do printf '%s\n' "-gcflags=$each=-race=false -l"; done
 }
 
-# shares reports whether the code of a folder starts goroutines or has locks.
-shares() { grep -qE '^\s*go (func|[a-z])|\.Go\(|"sync(/atomic)?"' "$1"/*.go; }
+# concurrent reports whether the code of a folder, or its tests, start goroutines.
+concurrent() { grep -qE '^\s*go (func|[a-z])|\.Go\(' "$1"/*.go; }
 
 # part n/m: prints the nth of m lines, and every mth after it; rest n/m: the others.
 part() { awk -v n="${1%/*}" -v m="${1#*/}" '(NR - n) % m == 0'; }
@@ -62,15 +65,30 @@ packages() {
   grep -vxF -f <(printf "$module/%s\n" "${longest[@]}") <<<"$all" || true
 }
 
+# chosen n/m: a pattern of the nth test of the packages in divided, in the order of the names, and every mth after it.
+chosen() {
+  local each files=()
+  for each in "${divided[@]}"; do files+=("$(folder "$each")"/*_test.go); done
+  printf '^(%s)$' "$(sed -nE 's/^func (Test\w+)\(t .*/\1/p' "${files[@]}" | sort -u | part "$1" | paste -sd '|')"
+}
+
 module=$(go list -m)
 list=$(packages "$@")
 folder() { printf '.%s' "${1#"$module"}"; }
-watched=() unwatched=() others=()
+watched=() unwatched=() others=() divided=()
 for each in $list; do
   case ${RACE:-none} in
   none) unwatched+=("$each") ;;
   all) watched+=("$each") ;;
-  some) if shares "$(folder "$each")"; then watched+=("$each"); else others+=("$each"); fi ;;
+  some)
+    if ! concurrent "$(folder "$each")"; then
+      others+=("$each")
+    elif [ -n "${RACETESTS:-}" ] && [ -z "${RUN:-}" ] && [[ " ${longest[*]} " == *" ${each#"$module/"} "* ]]; then
+      divided+=("$each")
+    else
+      watched+=("$each")
+    fi
+    ;;
   *) echo "error: RACE=$RACE: want none, some or all" >&2; exit 2 ;;
   esac
 done
@@ -79,15 +97,33 @@ if [ ${#others[@]} -gt 0 ]; then
   mapfile -t unwatched < <(printf '%s\n' "${others[@]}" | rest "${RACEPART:-1/6}")
 fi
 
-status=0
+run=${RUN:-} skip=${SKIP:-}
+mapfile -t flags < <(raced)
+
+# Some tests of the longest packages with the race detector, then their other tests without it.
+divide() {
+  local tests status=0
+  tests=$(chosen "$RACETESTS")
+  echo "testing part $RACETESTS of the tests of ${#divided[@]} packages with the race detector, then the others without it"
+  run=$tests CGO_ENABLED=1 go_test "${flags[@]}" "${divided[@]}" || status=1
+  skip=${skip:+$skip|}$tests go_test "${divided[@]}" || status=1
+  return $status
+}
+
+# The longest packages are tested beside the others.
+status=0 parallel=${PARALLEL:-4}
+if [ ${#divided[@]} -gt 0 ]; then
+  parallel=$(((parallel + 1) / 2))
+  divide &
+fi
 if [ ${#watched[@]} -gt 0 ]; then
   echo "testing ${#watched[@]} packages with the race detector"
-  mapfile -t flags < <(raced)
   CGO_ENABLED=1 go_test "${flags[@]}" "${watched[@]}" || status=1
 fi
 if [ ${#unwatched[@]} -gt 0 ]; then
   echo "testing ${#unwatched[@]} packages without the race detector"
   go_test "${unwatched[@]}" || status=1
 fi
+[ ${#divided[@]} -eq 0 ] || wait $! || status=1
 cat "$events"/*.json | awk -f hack/slowest.awk
 exit "$status"

@@ -222,7 +222,7 @@ var definitions = Resource{
 	Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 
-// replicasKey is the key of a path in Target.resources.
+// replicasKey is the key under which the cache Target.resources has the result of ReplicasPath for a kind.
 type replicasKey struct{ kind schema.GroupVersionKind }
 
 // ReplicasPath returns the path of the number of replicas in objects of a custom kind, which the CustomResourceDefinition specifies for the

@@ -15,12 +15,12 @@ func Rule(
 	}
 }
 
-// Rules returns its arguments.
+// Rules returns its arguments as a slice, which makes declarations of webhooks shorter.
 func Rules(all ...admissionregistrationv1.RuleWithOperations) []admissionregistrationv1.RuleWithOperations {
 	return all
 }
 
-// Versions returns its arguments.
+// Versions returns its arguments as a slice.
 func Versions(all ...string) []string { return all }
 
 // OnCreate is for webhooks that are called when an object is created.

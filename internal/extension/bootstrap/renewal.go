@@ -25,9 +25,10 @@ const (
 	maxPause    = 5 * time.Minute
 )
 
-// Runnables returns the parts that the process runs with these credentials. In every replica, one ends the process when the Secret contains
-// other credentials or is deleted, or when the certificate expires; the next process reads it. In the leader, the other renews the
-// certificate in time, or when the Secret has the annotation for that. The first one watches the Secret for both.
+// Runnables returns the two parts that the process runs with these credentials. The watcher runs in every replica: it watches the Secret
+// for both, and ends the process when the Secret contains other credentials or is deleted, or when the certificate expires. The next
+// process reads the Secret again. The renewer runs in the leader: it renews the certificate in time, or when an annotation of the Secret
+// requests it.
 func (m *Manager) Runnables(current *Credentials) []manager.Runnable {
 	s := &observed{key: m.Settings.Kubeconfig, wakeWatcher: make(chan struct{}, 1), wakeRenewer: make(chan struct{}, 1)}
 	return []manager.Runnable{

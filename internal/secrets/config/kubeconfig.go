@@ -11,11 +11,11 @@ import (
 // DataKeyKubeconfig is the data key of kubeconfigs.
 const DataKeyKubeconfig = "kubeconfig"
 
-// Cluster is how a kubeconfig reaches an API server.
+// Cluster contains the address of an API server for a kubeconfig, and the authorities of its certificate.
 type Cluster struct {
 	// Server is an address. It gets the prefix https:// if it has none.
 	Server string
-	// CAData is the bundle of certificate authorities that the API server is trusted by, in PEM.
+	// CAData is the bundle of certificate authorities by which clients verify the API server, in PEM.
 	CAData []byte
 }
 
@@ -23,7 +23,7 @@ func (c Cluster) hash() uint64 {
 	return hashStruct("Cluster", text("Server", c.Server), list("CertificateAuthorityData", c.CAData, hashByte))
 }
 
-// User is how a kubeconfig authenticates.
+// User contains the credentials of a kubeconfig.
 type User struct {
 	TokenFile             string
 	Token                 string

@@ -358,7 +358,8 @@ func TestHVPAWithoutAMinimumIsNotChanged(t *testing.T) {
 	e.becomes(hvpa(e.namespace(nil), "Deployment", "missing", "true", "server", "", "maxReplicas: 1"), "{hvpaMax: 1}")
 }
 
-// The tests above call becomes, which checks this for every object.
+// Other tests check by the helper becomes that the output of the handler, as its input, is not changed again. This one checks it for a
+// workload of each kind with affinity, tolerations and spread of its own.
 func TestOutputIsNotChangedAgain(t *testing.T) {
 	e := serve(t, "", both)
 	namespace := e.namespace(map[string]string{"failure-tolerance-type": "zone", "zones": "c,b,a"})

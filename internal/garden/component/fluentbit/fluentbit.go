@@ -31,7 +31,7 @@ const Name = component.FluentBit
 // Group is the API group of fluent-operator.
 const Group = "fluentbit.fluent.io"
 
-// Kind is the kind of the object that fluent-operator makes the DaemonSet of.
+// Kind is the kind of the custom resource from which fluent-operator makes the DaemonSet.
 var Kind = schema.GroupVersionKind{Group: Group, Version: "v1alpha2", Kind: "FluentBit"}
 
 const (

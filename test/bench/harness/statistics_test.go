@@ -33,3 +33,20 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 	g.Expect(Percentile([]time.Duration{7}, 95)).To(Equal(time.Duration(7)))
 	g.Expect(Percentile(nil, 95)).To(BeZero())
 }
+
+func TestPairsAreCompared(t *testing.T) {
+	g := NewWithT(t)
+	seconds := func(values ...time.Duration) (all []time.Duration) {
+		for _, each := range values {
+			all = append(all, each*time.Second)
+		}
+		return all
+	}
+	row := Paired("converge", 1.06, seconds(2, 30, 4, 11), seconds(2, 20, 5, 10)) // 0.8, 1, 1.1, 1.5
+	g.Expect(row.Figure).To(Equal("1.05"))
+	g.Expect(row.Verdict).To(Equal(Pass))
+	g.Expect(row.Note).To(HavePrefix("converge: 2.00 s, 30.00 s, 4.00 s, 11.00 s ("))
+	g.Expect(Paired("converge", 1.05, seconds(3, 2), seconds(2)).Figure).To(Equal("1.50"))
+	g.Expect(Paired("converge", 1.05, seconds(3), seconds(2)).Verdict).To(Equal(Miss))
+	g.Expect(Paired("converge", 1.05, seconds(3), nil).Verdict).To(Equal(Unmeasured))
+}

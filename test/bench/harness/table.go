@@ -72,6 +72,22 @@ func Ratio(measure string, limit float64, ours time.Duration, floors ...time.Dur
 	return row.If(ours > 0 && base > 0)
 }
 
+// Paired returns an enforced row with the median of the quotients of times that were measured in pairs, so that disturbances of the machine
+// that last longer than a pair cancel out. It shows all times. Only whole pairs count.
+func Paired(measure string, limit float64, ours, floors []time.Duration) Row {
+	count := min(len(ours), len(floors))
+	quotients := make([]float64, 0, count)
+	for i := range count {
+		quotients = append(quotients, float64(ours[i])/float64(floors[i]))
+	}
+	slices.Sort(quotients)
+	median := 0.0
+	if count > 0 {
+		median = (quotients[(count-1)/2] + quotients[count/2]) / 2
+	}
+	return AtMost(measure, "%.2f", median, limit).WithNote("%s ÷ %s", Spread(ours), Spread(floors)).If(count > 0)
+}
+
 // WithNote adds a note, which is printed below the table.
 func (l Row) WithNote(format string, values ...any) Row {
 	l.Note = l.Measure + ": " + fmt.Sprintf(format, values...)

@@ -52,7 +52,7 @@ func identityBenchmark() harness.Benchmark {
 	return harness.Benchmark{
 		Name: "identity", Summary: "sets that are applied as a ServiceAccount, against the same sets with the rights of the controller",
 		Sizes: append(i.phases(5*time.Second, 1),
-			harness.Sized(&i.rounds, "rounds", 4, 1, "how often to measure with and without"),
+			harness.Sized(&i.rounds, "rounds", 6, 1, "how often to measure with and without"),
 			harness.Sized(&i.sets, "", 50, 3, ""), harness.Sized(&i.objects, "", 40, 10, "")),
 		Jobs: func() ([]harness.Job, error) { return []harness.Job{i.measure}, nil },
 	}

@@ -1,6 +1,7 @@
 package managedresource
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,19 +26,23 @@ const teamAccount = "team"
 const ownRights, teamRights = "", `espalier: {managedResource: {serviceAccounts: {lockdown: true, default: ` + teamAccount + `}}}
 `
 
-// identityFigures are the times of all rounds with one configuration.
-type identityFigures struct{ converge, update, remove []time.Duration }
+// identityFigures are the costs of all rounds with one configuration.
+type identityFigures struct{ converge, update, remove []phaseCost }
+
+// phaseCost is the time that a phase takes, and the processor time of the controller and the control plane for it.
+type phaseCost struct{ took, processor time.Duration }
 
 func (i identity) measure(r *harness.Run) {
 	var own, team identityFigures
 	var rested figures
 	defer func() {
-		rows := []harness.Row{
-			harness.Ratio("converge, identity on ÷ off", 1.05, harness.Mean(team.converge), own.converge...),
-			harness.Ratio("one object changed in every set, identity on ÷ off", 1.05, harness.Mean(team.update), own.update...),
-			harness.Ratio("delete all sets, identity on ÷ off", 1.05, harness.Mean(team.remove), own.remove...),
-			harness.Exactly("requests at rest, to managed objects, identity on", rested.rest.managed, 0).If(rested.rest.window > 0),
-		}
+		rows := slices.Concat(
+			compared("converge", team.converge, own.converge),
+			compared("one object changed in every set", team.update, own.update),
+			compared("delete all sets", team.remove, own.remove),
+		)
+		rows = append(rows,
+			harness.Exactly("requests at rest, to managed objects, identity on", rested.rest.managed, 0).If(rested.rest.window > 0))
 		r.Add(harness.On(i.workload.String(), rows...))
 	}()
 	b := open(r, setup{parts: local.Options{ControllerManager: true}}, i.workload)
@@ -55,35 +60,58 @@ func (i identity) measure(r *harness.Run) {
 			first, second = second, first
 		}
 		for _, rights := range []string{first, second} {
-			f := &own
+			costs := &own
 			if rights == teamRights {
-				f = &team
+				costs = &team
 			}
 			last := round == i.rounds-1 && rights == teamRights
-			f.add(b.withRights(rights, last, &rested))
+			b.withRights(rights, last, &rested, costs)
 		}
 	}
 }
 
 // withRights runs the controller with a part of its configuration, and measures the life of all sets. If rests is true, it also measures a
-// window at rest, and records the result.
-func (b *bench) withRights(rights string, rests bool, rested *figures) (f figures) {
+// window at rest, and records the result. It adds the costs to those of earlier rounds.
+func (b *bench) withRights(rights string, rests bool, rested *figures, costs *identityFigures) {
+	var f figures
 	b.configure(rights)
 	b.startController()
 	defer b.controller.Stop()
-	b.converge(&f)
+	converged := b.cost(func() time.Duration { b.converge(&f); return f.converge })
 	if rests {
 		b.atRest(rested)
 	}
-	b.update(&f)
-	b.remove(&f)
+	updated := b.cost(func() time.Duration { b.update(&f); return f.updateTotal })
+	removed := b.cost(func() time.Duration { b.remove(&f); return f.remove })
 	b.Parallel(b.sets, workers, func(set int) { // the next round creates them again
 		secret, _ := setOf(sourceNamespace, set, nil)
 		b.Check(b.source.bare.Delete(b.Ctx, secret))
 	})
-	return f
+	costs.converge = append(costs.converge, converged)
+	costs.update = append(costs.update, updated)
+	costs.remove = append(costs.remove, removed)
 }
 
-func (f *identityFigures) add(of figures) {
-	f.converge, f.update, f.remove = append(f.converge, of.converge), append(f.update, of.updateTotal), append(f.remove, of.remove)
+// cost measures a phase, which returns the time that it took. The processor time includes the work that the phase leaves behind.
+func (b *bench) cost(phase func() time.Duration) phaseCost {
+	b.settle()
+	before := b.processorTime()
+	took := phase()
+	b.settle()
+	return phaseCost{took, b.processorTime() - before}
+}
+
+// compared returns the rows that compare a phase with and without a ServiceAccount.
+func compared(phase string, team, own []phaseCost) []harness.Row {
+	each := func(costs []phaseCost, of func(phaseCost) time.Duration) (values []time.Duration) {
+		for _, c := range costs {
+			values = append(values, of(c))
+		}
+		return values
+	}
+	took, processor := func(c phaseCost) time.Duration { return c.took }, func(c phaseCost) time.Duration { return c.processor }
+	return []harness.Row{
+		harness.Paired(phase+", processor time, identity on ÷ off", 1.05, each(team, processor), each(own, processor)),
+		harness.Paired(phase+", time, identity on ÷ off", 1.05, each(team, took), each(own, took)),
+	}
 }

@@ -26,8 +26,11 @@ var etcdKind = druidcorev1alpha1.SchemeGroupVersion.WithKind("Etcd")
 // etcdRoles returns the etcds of the virtual cluster.
 func etcdRoles() []etcd.Role { return []etcd.Role{etcd.Main, etcd.Events} }
 
+// etcdTasks do the work for the rows of the etcds, of etcd-druid and of its definitions.
+type etcdTasks struct{ *Platform }
+
 // etcdSteps returns the work that deploys and destroys the etcds.
-func (p *Platform) etcdSteps() install.Steps {
+func (p etcdTasks) etcdSteps() install.Steps {
 	var deployed []*druidcorev1alpha1.Etcd // by the first task, for the second one
 	return install.Steps{
 		Deploy: func(ctx context.Context) error {
@@ -46,7 +49,7 @@ func (p *Platform) etcdSteps() install.Steps {
 }
 
 // deployEtcd returns the Etcd that it has deployed.
-func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+func (p etcdTasks) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
 	secrets, err := p.etcdSecrets(ctx, role)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,7 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 		return nil, err
 	}
 	if role == etcd.Main {
-		if secrets.Backup, err = p.backupSecret(ctx); err != nil {
+		if secrets.Backup, err = extensionTasks(p).backupSecret(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -80,7 +83,7 @@ func (p *Platform) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
 // them gets a certificate that the new authority has signed. It returns the Etcd after this change. There is a new authority only while a
 // rotation is in phase Preparing, and only with high availability.
-func (p *Platform) rollOutPeerAuthority(
+func (p etcdTasks) rollOutPeerAuthority(
 	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
 	if p.Values.Phases[rotation.CertificateAuthorities] != operatorv1alpha1.RotationPreparing || live.Spec.Etcd.PeerUrlTLS == nil {
@@ -98,12 +101,12 @@ func (p *Platform) rollOutPeerAuthority(
 }
 
 // readEtcd returns nil if there is no Etcd. It fails if Etcds are not served, so that no task concludes that there is no data.
-func (p *Platform) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
+func (p etcdTasks) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
 	return rollout.FindServed(ctx, p.Cluster.Client, p.Values.Namespace, role.Name(), &druidcorev1alpha1.Etcd{})
 }
 
 // etcdSecrets generates the certificates of an etcd, and returns the names of all its Secrets.
-func (p *Platform) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
+func (p etcdTasks) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secrets, error) {
 	s, certificates := p.Secrets.Collect(), etcd.ServerCertificates(p.Values, role)
 	names := etcd.Secrets{
 		CA: s.Bundle(etcd.Authority).Name, Server: s.Generate(ctx, certificates.Server).Name,
@@ -116,7 +119,7 @@ func (p *Platform) etcdSecrets(ctx context.Context, role etcd.Role) (etcd.Secret
 }
 
 // untilReady waits until Etcds that were deployed before are ready.
-func (p *Platform) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
+func (p etcdTasks) untilReady(ctx context.Context, deployed ...*druidcorev1alpha1.Etcd) error {
 	watched := rollout.Watched{Kind: etcdKind, Options: []client.ListOption{client.InNamespace(p.Values.Namespace)}}
 	timeout := p.Timing.defaulted().ETCDs
 	return p.Cluster.Until(ctx, timeout, func(ctx context.Context) error {
@@ -134,7 +137,7 @@ func (p *Platform) untilReady(ctx context.Context, deployed ...*druidcorev1alpha
 }
 
 // destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
-func (p *Platform) destroyEtcds(ctx context.Context) error {
+func (p etcdTasks) destroyEtcds(ctx context.Context) error {
 	roles := etcdRoles()
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
 	for _, role := range roles {
@@ -146,7 +149,7 @@ func (p *Platform) destroyEtcds(ctx context.Context) error {
 }
 
 // destroyDruid fails as long as there are objects that etcd-druid has to delete.
-func (p *Platform) destroyDruid(ctx context.Context) error {
+func (p etcdTasks) destroyDruid(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (p *Platform) destroyDruid(ctx context.Context) error {
 }
 
 // destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
-func (p *Platform) destroyETCDDefinitions(ctx context.Context) error {
+func (p etcdTasks) destroyETCDDefinitions(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (p *Platform) destroyETCDDefinitions(ctx context.Context) error {
 }
 
 // noEtcds fails if there are objects of etcd-druid in any namespace.
-func (p *Platform) noEtcds(ctx context.Context, what string) error {
+func (p etcdTasks) noEtcds(ctx context.Context, what string) error {
 	definitions, err := p.Installer.Definitions(crds.ETCDComponent)
 	if err != nil {
 		return err
@@ -182,7 +185,7 @@ func (p *Platform) noEtcds(ctx context.Context, what string) error {
 // ReplaceTexts replaces texts in the etcds, and in the Deployments and ManagedResources that the operator created.
 func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
 	for _, role := range etcdRoles() {
-		if err := p.replaceInEtcd(ctx, role, replaced); err != nil {
+		if err := (etcdTasks{p}).replaceInEtcd(ctx, role, replaced); err != nil {
 			return err
 		}
 	}
@@ -190,7 +193,7 @@ func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string)
 }
 
 // replaceInEtcd replaces texts in the specification of an Etcd, and makes etcd-druid act on that.
-func (p *Platform) replaceInEtcd(ctx context.Context, role etcd.Role, replaced map[string]string) error {
+func (p etcdTasks) replaceInEtcd(ctx context.Context, role etcd.Role, replaced map[string]string) error {
 	live, err := p.readEtcd(ctx, role)
 	if err != nil || live == nil {
 		return err

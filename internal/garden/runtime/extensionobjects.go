@@ -29,12 +29,15 @@ import (
 
 var extensionKind = operatorv1alpha1.SchemeGroupVersion.WithKind("Extension")
 
+// extensionTasks do the work for the rows of objects of extensions: DNS records, backups and Extensions.
+type extensionTasks struct{ *Platform }
+
 // reconcileObjects deploys objects of extensions, and waits until their controllers have reconciled them. It requests a reconciliation only
 // where the last one did not succeed, and where the Secret of the object has changed since: controllers do not follow these Secrets. So a
 // reconciliation of an unchanged Garden writes nothing.
 //
 // Each reconciliation may take as long as within, or as long as the default if it is 0.
-func reconcileObjects[T client.Object](ctx context.Context, p *Platform, within time.Duration, objects ...T) error {
+func reconcileObjects[T client.Object](ctx context.Context, p extensionTasks, within time.Duration, objects ...T) error {
 	for _, each := range objects {
 		if err := p.Cluster.DeployTyped(ctx, each); err != nil {
 			return err
@@ -65,7 +68,7 @@ func reconcileObjects[T client.Object](ctx context.Context, p *Platform, within 
 
 // secretRevision returns the revision of the Secret that an object refers to, "" if it refers to none in the namespace of the Garden, or to
 // one that is missing.
-func (p *Platform) secretRevision(ctx context.Context, o client.Object) (string, error) {
+func (p extensionTasks) secretRevision(ctx context.Context, o client.Object) (string, error) {
 	name := extensionobjects.SecretOf(o, p.Values.Namespace)
 	if name == "" {
 		return "", nil
@@ -78,7 +81,7 @@ func (p *Platform) secretRevision(ctx context.Context, o client.Object) (string,
 	return string(secret.UID) + "." + secret.ResourceVersion, nil
 }
 
-func (p *Platform) readState(ctx context.Context, identity *unstructured.Unstructured) (extensionobjects.State, error) {
+func (p extensionTasks) readState(ctx context.Context, identity *unstructured.Unstructured) (extensionobjects.State, error) {
 	live := identity.DeepCopy()
 	if err := p.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(identity), live); err != nil {
 		return extensionobjects.State{}, fmt.Errorf("read %s %s: %w", identity.GetKind(), identity.GetName(), err)
@@ -87,7 +90,7 @@ func (p *Platform) readState(ctx context.Context, identity *unstructured.Unstruc
 }
 
 // untilReconciled waits until the controller of an extension has reconciled an object.
-func (p *Platform) untilReconciled(ctx context.Context, within time.Duration, o client.Object) error {
+func (p extensionTasks) untilReconciled(ctx context.Context, within time.Duration, o client.Object) error {
 	identity := rollout.Identity(o.GetObjectKind().GroupVersionKind(), o.GetNamespace(), o.GetName())
 	return p.Cluster.Until(ctx, within, func(ctx context.Context) error {
 		state, err := p.readState(ctx, identity)
@@ -102,7 +105,7 @@ func (p *Platform) untilReconciled(ctx context.Context, within time.Duration, o 
 }
 
 // untilOffered waits until an Extension offers objects of a kind and type.
-func (p *Platform) untilOffered(ctx context.Context, kind, typ string) error {
+func (p extensionTasks) untilOffered(ctx context.Context, kind, typ string) error {
 	return p.Cluster.Until(ctx, p.Timing.defaulted().ExtensionObjects, func(ctx context.Context) error {
 		available, err := p.extensions(ctx)
 		if err != nil {
@@ -115,7 +118,7 @@ func (p *Platform) untilOffered(ctx context.Context, kind, typ string) error {
 	}, rollout.Watched{Kind: extensionKind})
 }
 
-func (p *Platform) extensions(ctx context.Context) ([]operatorv1alpha1.Extension, error) {
+func (p extensionTasks) extensions(ctx context.Context) ([]operatorv1alpha1.Extension, error) {
 	list := &operatorv1alpha1.ExtensionList{}
 	if err := p.Cluster.Client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list Extensions: %w", err)
@@ -123,7 +126,7 @@ func (p *Platform) extensions(ctx context.Context) ([]operatorv1alpha1.Extension
 	return list.Items, nil
 }
 
-func (p *Platform) dnsSteps() install.Steps {
+func (p extensionTasks) dnsSteps() install.Steps {
 	steps := install.Steps{Deploy: p.deployDNSRecords, Destroy: p.destroyDNSRecords}
 	if p.Values.DNS == nil {
 		steps.SkipsDeploy = "The Garden has no DNS providers."
@@ -133,7 +136,7 @@ func (p *Platform) dnsSteps() install.Steps {
 
 // deployDNSRecords deletes stale DNSRecords first: a DNSRecord of another provider may be for the same host, and its deletion would remove
 // what the new one has written.
-func (p *Platform) deployDNSRecords(ctx context.Context) error {
+func (p extensionTasks) deployDNSRecords(ctx context.Context) error {
 	gateway := &corev1.Service{}
 	key := client.ObjectKey{Namespace: istio.GatewayNamespace, Name: istio.Gateway}
 	if err := p.Cluster.Client.Get(ctx, key, gateway); err != nil {
@@ -170,7 +173,7 @@ func (p *Platform) deployDNSRecords(ctx context.Context) error {
 }
 
 // destroyDNSRecords destroys all DNSRecords that the operator created, even if the Garden has lost its DNS providers.
-func (p *Platform) destroyDNSRecords(ctx context.Context) error {
+func (p extensionTasks) destroyDNSRecords(ctx context.Context) error {
 	live, err := p.ownDNSRecords(ctx)
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (p *Platform) destroyDNSRecords(ctx context.Context) error {
 	return p.destroyRecords(ctx, live)
 }
 
-func (p *Platform) destroyRecords(ctx context.Context, records []*extensionsv1alpha1.DNSRecord) error {
+func (p extensionTasks) destroyRecords(ctx context.Context, records []*extensionsv1alpha1.DNSRecord) error {
 	objects := make([]*unstructured.Unstructured, 0, len(records))
 	for _, each := range records {
 		objects = append(objects, rollout.Identity(extensionobjects.DNSRecordKind, each.Namespace, each.Name))
@@ -187,7 +190,7 @@ func (p *Platform) destroyRecords(ctx context.Context, records []*extensionsv1al
 }
 
 // ownDNSRecords returns the DNSRecords that the operator created.
-func (p *Platform) ownDNSRecords(ctx context.Context) ([]*extensionsv1alpha1.DNSRecord, error) {
+func (p extensionTasks) ownDNSRecords(ctx context.Context) ([]*extensionsv1alpha1.DNSRecord, error) {
 	list, err := p.own(ctx, extensionobjects.DNSRecordKind)
 	if err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (p *Platform) ownDNSRecords(ctx context.Context) ([]*extensionsv1alpha1.DNS
 }
 
 // own returns the objects of a kind that the operator created in the namespace of the Garden. There are none if the kind is not served.
-func (p *Platform) own(ctx context.Context, kind schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
+func (p extensionTasks) own(ctx context.Context, kind schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	err := p.Cluster.Client.List(ctx, list, client.InNamespace(p.Values.Namespace),
@@ -224,12 +227,12 @@ func convert(from *unstructured.Unstructured, to any) error {
 const noBucket = "The Garden has no backup, or names its bucket."
 
 // createsBucket reports whether the Garden has a backup in a bucket that the operator creates.
-func (p *Platform) createsBucket() bool {
+func (p extensionTasks) createsBucket() bool {
 	backup := p.Values.ETCDMain.Backup
 	return backup != nil && backup.CreatesBucket()
 }
 
-func (p *Platform) backupBucketSteps() install.Steps {
+func (p extensionTasks) backupBucketSteps() install.Steps {
 	steps := install.Steps{Deploy: p.deployBackupBucket, Destroy: func(ctx context.Context) error {
 		return p.destroyBackups(ctx, extensionobjects.BackupBucketKind, operatorv1alpha1.DefaultBucket(p.Garden.UID))
 	}}
@@ -239,7 +242,7 @@ func (p *Platform) backupBucketSteps() install.Steps {
 	return steps
 }
 
-func (p *Platform) backupEntrySteps() install.Steps {
+func (p extensionTasks) backupEntrySteps() install.Steps {
 	steps := install.Steps{Deploy: p.deployBackupEntry, Destroy: func(ctx context.Context) error {
 		return p.destroyBackups(ctx, extensionobjects.BackupEntryKind, extensionobjects.BackupEntryName(p.Values.Namespace, p.Garden.UID))
 	}}
@@ -254,7 +257,7 @@ func (p *Platform) backupEntrySteps() install.Steps {
 
 // destroyBackups destroys the bucket, or the folder in it, if the operator created it. The backups outlive the etcds, so a user must
 // confirm their loss.
-func (p *Platform) destroyBackups(ctx context.Context, kind schema.GroupVersionKind, name string) error {
+func (p extensionTasks) destroyBackups(ctx context.Context, kind schema.GroupVersionKind, name string) error {
 	identity, bucket := rollout.Identity(kind, "", name), operatorv1alpha1.DefaultBucket(p.Garden.UID)
 	own, err := p.Cluster.HasOwn(ctx, identity)
 	if err != nil || !own {
@@ -269,9 +272,9 @@ func (p *Platform) destroyBackups(ctx context.Context, kind schema.GroupVersionK
 
 // deployBackupBucket creates the bucket if an Extension offers it. Otherwise the etcds do without, as the condition of the Garden says: a
 // Garden may have been stored without the name of its bucket.
-func (p *Platform) deployBackupBucket(ctx context.Context) error {
+func (p extensionTasks) deployBackupBucket(ctx context.Context) error {
 	name := operatorv1alpha1.DefaultBucket(p.Values.GardenUID)
-	live, err := p.readEtcd(ctx, etcd.Main)
+	live, err := etcdTasks(p).readEtcd(ctx, etcd.Main)
 	if err != nil {
 		return err
 	}
@@ -301,7 +304,7 @@ func (p *Platform) deployBackupBucket(ctx context.Context) error {
 }
 
 // deployBackupEntry creates the folder in the bucket, if there is one.
-func (p *Platform) deployBackupEntry(ctx context.Context) error {
+func (p extensionTasks) deployBackupEntry(ctx context.Context) error {
 	bucket, err := p.readBackupBucket(ctx)
 	if err != nil || bucket == nil {
 		return err
@@ -310,7 +313,7 @@ func (p *Platform) deployBackupEntry(ctx context.Context) error {
 }
 
 // readBackupBucket returns the bucket that the operator has created, nil if there is none.
-func (p *Platform) readBackupBucket(ctx context.Context) (*extensionsv1alpha1.BackupBucket, error) {
+func (p extensionTasks) readBackupBucket(ctx context.Context) (*extensionsv1alpha1.BackupBucket, error) {
 	live := rollout.Identity(extensionobjects.BackupBucketKind, "", operatorv1alpha1.DefaultBucket(p.Values.GardenUID))
 	live, err := rollout.Find(ctx, p.Cluster.Client, "", live.GetName(), live)
 	if err != nil || live == nil {
@@ -322,7 +325,7 @@ func (p *Platform) readBackupBucket(ctx context.Context) (*extensionsv1alpha1.Ba
 
 // backupSecret returns the name of the Secret with the credentials for the bucket that the operator has created. It is empty if the etcd
 // uses the Secret that the Garden names.
-func (p *Platform) backupSecret(ctx context.Context) (string, error) {
+func (p extensionTasks) backupSecret(ctx context.Context) (string, error) {
 	if !p.createsBucket() {
 		return "", nil
 	}
@@ -339,7 +342,7 @@ func (p *Platform) backupSecret(ctx context.Context) (string, error) {
 }
 
 // deployEarlyExtensions deploys the Extensions that are reconciled before kube-apiserver is deployed.
-func (p *Platform) deployEarlyExtensions(ctx context.Context) error {
+func (p extensionTasks) deployEarlyExtensions(ctx context.Context) error {
 	all, err := p.activated(ctx)
 	if err != nil {
 		return err
@@ -348,7 +351,7 @@ func (p *Platform) deployEarlyExtensions(ctx context.Context) error {
 }
 
 // deployLateExtensions deploys the other Extensions, after it has deleted stale ones.
-func (p *Platform) deployLateExtensions(ctx context.Context) error {
+func (p extensionTasks) deployLateExtensions(ctx context.Context) error {
 	all, err := p.activated(ctx)
 	if err != nil {
 		return err
@@ -363,7 +366,7 @@ func (p *Platform) deployLateExtensions(ctx context.Context) error {
 }
 
 // activated returns the Extensions that the Garden has, after it has waited until an Extension offers each of them.
-func (p *Platform) activated(ctx context.Context) ([]extensionobjects.Activated, error) {
+func (p extensionTasks) activated(ctx context.Context) ([]extensionobjects.Activated, error) {
 	for _, each := range p.Values.Extensions {
 		if err := p.untilOffered(ctx, operatorv1alpha1.KindExtension, each.Type); err != nil {
 			return nil, err
@@ -376,7 +379,7 @@ func (p *Platform) activated(ctx context.Context) ([]extensionobjects.Activated,
 	return extensionobjects.Extensions(p.Values, available), nil
 }
 
-func (p *Platform) deployExtensions(ctx context.Context, all []extensionobjects.Activated) error {
+func (p extensionTasks) deployExtensions(ctx context.Context, all []extensionobjects.Activated) error {
 	for _, each := range all {
 		if err := reconcileObjects(ctx, p, each.Within, each.Extension); err != nil {
 			return err
@@ -386,7 +389,7 @@ func (p *Platform) deployExtensions(ctx context.Context, all []extensionobjects.
 }
 
 // destroyEarlyDeleted destroys the Extensions that need the virtual cluster until they are gone.
-func (p *Platform) destroyEarlyDeleted(ctx context.Context) error {
+func (p extensionTasks) destroyEarlyDeleted(ctx context.Context) error {
 	available, err := p.extensions(ctx)
 	if err != nil {
 		return err
@@ -395,12 +398,12 @@ func (p *Platform) destroyEarlyDeleted(ctx context.Context) error {
 }
 
 // destroyExtensions destroys all Extensions that are left.
-func (p *Platform) destroyExtensions(ctx context.Context) error {
+func (p extensionTasks) destroyExtensions(ctx context.Context) error {
 	return p.destroyOwnExtensions(ctx, func(string) bool { return true })
 }
 
 // destroyOwnExtensions destroys the Extensions that the operator created, of the types that satisfy a condition.
-func (p *Platform) destroyOwnExtensions(ctx context.Context, condition func(typ string) bool) error {
+func (p extensionTasks) destroyOwnExtensions(ctx context.Context, condition func(typ string) bool) error {
 	list, err := p.own(ctx, extensionobjects.ExtensionKind)
 	if err != nil {
 		return err

@@ -55,18 +55,19 @@ type Platform struct {
 
 // Steps returns the work for rows that the Installer does not do: rows of the runtime plane, and the etcds.
 func (p *Platform) Steps() map[string]install.Steps {
+	etcds, extensions := etcdTasks{p}, extensionTasks{p}
 	return map[string]install.Steps{
 		components.GenericKubeconfig: {Deploy: p.generateKubeconfig},
-		component.ETCDDefinitions:    {Destroy: p.destroyETCDDefinitions},
+		component.ETCDDefinitions:    {Destroy: etcds.destroyETCDDefinitions},
 		component.HVPA:               {Deploy: p.removeHVPA, SkipsDestroy: "Reconciliations remove it already."},
 		component.ResourceManager:    {Deploy: p.deployResourceManager, Destroy: p.destroyResourceManager},
-		etcddruid.Component.Name:     {Destroy: p.destroyDruid},
-		component.BackupBucket:       p.backupBucketSteps(),
-		component.BackupEntry:        p.backupEntrySteps(),
-		component.DNSRecords:         p.dnsSteps(),
-		component.EarlyExtensions:    {Deploy: p.deployEarlyExtensions, Destroy: p.destroyExtensions},
-		component.LateExtensions:     {Deploy: p.deployLateExtensions, Destroy: p.destroyEarlyDeleted},
-		component.Etcds:              p.etcdSteps(),
+		etcddruid.Component.Name:     {Destroy: etcds.destroyDruid},
+		component.BackupBucket:       extensions.backupBucketSteps(),
+		component.BackupEntry:        extensions.backupEntrySteps(),
+		component.DNSRecords:         extensions.dnsSteps(),
+		component.EarlyExtensions:    {Deploy: extensions.deployEarlyExtensions, Destroy: extensions.destroyExtensions},
+		component.LateExtensions:     {Deploy: extensions.deployLateExtensions, Destroy: extensions.destroyEarlyDeleted},
+		component.Etcds:              etcds.etcdSteps(),
 		component.BasicAuthServer:    {Objects: p.passwords},
 		component.Exposure:           {Objects: p.webUIs},
 		component.NoManagedResources: {Destroy: p.untilNoManagedResources},

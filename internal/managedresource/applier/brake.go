@@ -2,6 +2,7 @@ package applier
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -58,19 +59,25 @@ func (r *Planner) suspension(ctx context.Context, p *pass, obsolete []resourcesv
 	if r.Own.DeletionLimit == nil || len(obsolete) == 0 || prune.KeepAll(p.mr, removesSet, p.set.Content.Faults) != "" {
 		return nil, nil
 	}
-	unused, uncounted, err := r.pruner(p).UnusedDefinitions(ctx, obsolete, p.mr.DeletionTimestamp != nil)
-	if err != nil {
-		return nil, err
-	}
 	checksum := p.set.Content.Checksum
 	if removesSet { // the sources are not read
 		checksum = ptr.Deref(p.mr.Status.SecretsDataChecksum, string(p.mr.UID))
 	}
-	return decide(prune.Brake{Limit: r.Own.DeletionLimit, GarbageCollector: r.GarbageCollector}, prune.Departure{
-		Before: p.before, Obsolete: obsolete, Unused: unused, Uncounted: uncounted, Unwritten: p.set.Unwritten(),
-		Suspended: isSuspended(p.mr.Status.Conditions), Checksum: checksum, RemovesSet: removesSet,
-		Confirmation: p.mr.Annotations[resourcesv1alpha1.ConfirmDeletion],
-	}), nil
+	brake := prune.Brake{Limit: r.Own.DeletionLimit, GarbageCollector: r.GarbageCollector}
+	departure := prune.Departure{
+		Before: p.before, Obsolete: obsolete, Unwritten: p.set.Unwritten(), Suspended: isSuspended(p.mr.Status.Conditions),
+		Checksum: checksum, RemovesSet: removesSet, Confirmation: p.mr.Annotations[resourcesv1alpha1.ConfirmDeletion],
+	}
+	if brake.IsConfirmed(departure) {
+		return nil, nil
+	}
+	var err error
+	departure.Unused, departure.Uncounted, err = r.pruner(p).UnusedDefinitions(ctx, obsolete, p.mr.DeletionTimestamp != nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the controller tries it again, and deletes nothing meanwhile, unless you confirm the deletion with the "+
+			"annotation %s: %q", err, resourcesv1alpha1.ConfirmDeletion, brake.Confirmation(departure))
+	}
+	return decide(brake, departure), nil
 }
 
 // removalSuspension returns why the deletion of all objects of a set is suspended. A set that another controller takes over is treated like

@@ -2,6 +2,7 @@ package applier_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/crash/harness"
 )
 
 const pruningSuspended = "False/PruningSuspended"
@@ -25,6 +27,9 @@ func TestDeletionsAreSuspended(t *testing.T) {
 		"objects are deleted although another one fails":          {run: confirmedBesideFailure, configure: limited},
 		"the objects of a definition disappear":                   {run: emptiedDefinition, configure: limited},
 		"a definition whose objects cannot be counted":            {run: uncountedDefinition, configure: limited},
+		"a definition whose objects are not counted for a while":  {run: failedCount, configure: limited},
+		"a deletion whose objects are not counted for a while":    {run: failedCountOfRemoval, configure: limited},
+		"a deletion that is confirmed without a count":            {run: confirmedWithoutCount, configure: limited},
 		"another class": {run: classOfSuspended, configure: limited},
 		"the deletion of a set with many Namespaces":    {run: deletedSetWithNamespaces, configure: limited},
 		"the deletion of a set with many other objects": {run: deletedSetWithMaps, configure: limited},
@@ -205,6 +210,76 @@ func uncountedDefinition(a *setTest) {
 	a.Grant(a.gadgets(), "gadgets")
 	a.annotate("gardener.cloud/operation", "reconcile")
 	a.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+// refuseCounts makes the API server fail, as for a definition whose conversion webhook does not answer, when the objects of the definition
+// are listed. It returns a function that ends this.
+func (a *setTest) refuseCounts() (end func()) {
+	refuse := harness.Refuse(http.StatusInternalServerError)
+	a.Requests.Disturb(func(request *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if strings.HasSuffix(request.URL.Path, "/gadgets") && !request.URL.Query().Has("watch") {
+			return refuse(request, next)
+		}
+		return next.RoundTrip(request)
+	})
+	return func() { a.Requests.Disturb(nil) }
+}
+
+// awaitUncounted waits until the set reports that a count has failed, and that it is tried again. It returns the value that confirms the
+// deletion.
+func (a *setTest) awaitUncounted(condition string) (confirmation string) {
+	a.T.Helper()
+	a.AwaitApplied("mr", condition)
+	message := a.message()
+	a.Expect(message).To(And(
+		ContainSubstring("count the objects of CustomResourceDefinition \"gadgets."+a.gadgets()+"\": "), ContainSubstring("a test refuses it"),
+		ContainSubstring("the controller tries it again, and deletes nothing meanwhile"),
+	))
+	_, rest, _ := strings.Cut(message, "annotation espalier.dev/confirm-deletion: \"")
+	confirmation, _, found := strings.Cut(rest, "\"")
+	a.Expect(found).To(BeTrue(), message)
+	a.soon(func() []string { return a.Events("mr") }).Should(ContainElement(ContainSubstring("count the objects of")))
+	a.Expect(a.read("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "gadgets."+a.gadgets()).GetDeletionTimestamp()).To(BeNil())
+	a.live("two")
+	return confirmation
+}
+
+// Only the definition can suspend the deletion, so that the count decides.
+func failedCount(a *setTest) {
+	a.Grant(a.gadgets(), "gadgets")
+	a.set(a.definition(), a.ConfigMap("one", "1"), a.ConfigMap("two", "1"))
+	a.Create(a.gadget(a.Namespace, "g"))
+	end := a.refuseCounts()
+	a.Secret("mr", a.ConfigMap("one", "1"))
+	a.awaitUncounted("False/ApplyFailed")
+	a.Expect(listed(a.Get("mr"))).To(HaveLen(3))
+	end()
+	a.awaitSuspended()
+	a.live("two")
+	a.Remove(a.gadgets()+"/v1/Gadget", "g")
+	a.annotate("gardener.cloud/operation", "reconcile")
+	a.AwaitApplied("mr", "True/ApplySucceeded")
+}
+
+func failedCountOfRemoval(a *setTest) {
+	a.Grant(a.gadgets(), "gadgets")
+	a.set(a.definition(), a.ConfigMap("two", "1"))
+	end := a.refuseCounts()
+	a.delete()
+	a.awaitUncounted("Progressing/DeletionPending")
+	end()
+	a.AwaitGone("mr")
+	a.awaitAbsent("two")
+}
+
+func confirmedWithoutCount(a *setTest) {
+	a.Grant(a.gadgets(), "gadgets")
+	a.set(a.definition(), a.ConfigMap("two", "1"))
+	a.refuseCounts()
+	a.delete()
+	a.annotate("espalier.dev/confirm-deletion", a.awaitUncounted("Progressing/DeletionPending"))
+	a.AwaitGone("mr")
+	a.awaitAbsent("two")
 }
 
 func classOfSuspended(a *setTest) {

@@ -76,8 +76,7 @@ func groupKind(ref resourcesv1alpha1.ObjectReference) schema.GroupKind {
 // suspended, more than the number of objects in the limit stay suspended whatever their share, because new objects of the set, which the
 // status lists as well, reduce that share.
 func (b Brake) Change(d Departure) *Suspension {
-	confirmation := b.confirmation(d)
-	if b.Limit == nil || d.Confirmation == confirmation {
+	if b.Limit == nil || b.IsConfirmed(d) {
 		return nil
 	}
 	isExempt := func(ref resourcesv1alpha1.ObjectReference) bool {
@@ -97,14 +96,13 @@ func (b Brake) Change(d Departure) *Suspension {
 	return &Suspension{
 		reason: fmt.Sprintf("the sources no longer contain %d objects, %d of them of protected kinds: %s%s",
 			len(leaving), len(protected), list(protected, leaving), d.note()),
-		Confirmation: confirmation,
+		Confirmation: b.Confirmation(d),
 	}
 }
 
 // Removal returns why the deletion of the objects of a set that is being deleted is suspended; nil if it is not.
 func (b Brake) Removal(d Departure) *Suspension {
-	confirmation := b.confirmation(d)
-	if b.Limit == nil || d.Confirmation == confirmation {
+	if b.Limit == nil || b.IsConfirmed(d) {
 		return nil
 	}
 	counted := slices.DeleteFunc(slices.Clone(d.Obsolete), func(ref resourcesv1alpha1.ObjectReference) bool {
@@ -117,13 +115,16 @@ func (b Brake) Removal(d Departure) *Suspension {
 	return &Suspension{
 		reason: fmt.Sprintf("the deletion of the set would delete %d Namespaces and CustomResourceDefinitions with objects of others: %s%s",
 			len(counted), list(counted, nil), d.note()),
-		Confirmation: confirmation,
+		Confirmation: b.Confirmation(d),
 	}
 }
 
-// confirmation returns the value of the annotation ConfirmDeletion that confirms a deletion: it is valid for the deletion of these objects
+// IsConfirmed reports whether the user has confirmed a deletion. Nothing has to be counted to decide that.
+func (b Brake) IsConfirmed(d Departure) bool { return d.Confirmation == b.Confirmation(d) }
+
+// Confirmation returns the value of the annotation ConfirmDeletion that confirms a deletion: it is valid for the deletion of these objects
 // because of these sources, and for no other one. It begins with the part that IsSpent recognizes.
-func (b Brake) confirmation(d Departure) string {
+func (b Brake) Confirmation(d Departure) string {
 	operation := "change"
 	if d.RemovesSet {
 		operation = "removal"

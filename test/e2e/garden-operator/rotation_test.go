@@ -103,6 +103,7 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 	for _, steps := range rotations {
 		It("serve clients, and end by proof: "+steps[0].operation, func(ctx SpecContext) {
 			Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
+			Eventually(ctx, l.backedUp).WithTimeout(recoveryPatience).Should(Succeed())
 			former := l.credentials(ctx)
 			certificate := former.certificate
 			begin := len(results)
@@ -197,7 +198,18 @@ func (l localGarden) probeWhile(
 	}
 }
 
-// ended returns an error unless an operation has succeeded.
+// backedUp returns an error unless etcd-druid reports a recent backup of the main etcd. Until then the operator refuses to start rotations. A
+// new Garden has its first incremental snapshot about five minutes after its creation.
+func (l localGarden) backedUp(ctx context.Context) error {
+	const condition = `jsonpath={.status.conditions[?(@.type=="BackupReady")].status}`
+	status, err := c.Kubectl(ctx, "-n", namespace, "get", "etcd", etcdMain, "-o", condition)
+	if err == nil && status != "True" {
+		err = fmt.Errorf("condition BackupReady of Etcd %s is %q", etcdMain, status)
+	}
+	return err
+}
+
+// ended returns an error unless an operation has succeeded. It stops the wait if the operator has refused a rotation.
 func (l localGarden) ended(ctx context.Context, s step) error {
 	found := &operatorv1alpha1.Garden{}
 	if err := c.Client.Get(ctx, client.ObjectKeyFromObject(l.garden), found); err != nil {
@@ -209,6 +221,9 @@ func (l localGarden) ended(ctx context.Context, s step) error {
 	}
 	if len(s.phases) == 0 {
 		return nil
+	}
+	if found.Status.Credentials == nil || found.Status.Credentials.Rotation == nil {
+		return StopTrying(fmt.Sprintf("no rotation has begun since %s was requested: %s", s.operation, operation.Description))
 	}
 	rotation := found.Status.Credentials.Rotation
 	for credential, want := range s.phases {

@@ -34,8 +34,11 @@ import (
 // Metadata is the Chart.yaml of a chart named shop.
 const Metadata = "apiVersion: v2\nname: shop\nversion: 1.2.3\n"
 
-// MediaType is the media type of charts in registries.
-const MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+// MediaType is the media type of charts in registries, and configType that of the configurations of their manifests.
+const (
+	MediaType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	configType = "application/vnd.cncf.helm.config.v1+json"
+)
 
 // Ease lifts the limits of a sandbox that depend on the machine, which may be busy, and on the race detector, whose memory exceeds every
 // limit of the sandbox.
@@ -138,6 +141,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	name := strings.TrimPrefix(request.URL.Path, "/v2/shop/")
 	found, ok := r.content[name]
 	switch {
+	case name == "/v2/": // go-containerregistry, the client of gardenlet, asks first whether this is a registry
+		w.WriteHeader(http.StatusOK)
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
 	case r.Storage != "" && strings.HasPrefix(name, "blobs/"):
@@ -181,10 +186,11 @@ func (r *Registry) Blob(mediaType string, data []byte) ocispec.Descriptor {
 	return r.Put("blobs/"+digest.FromBytes(data).String(), mediaType, data)
 }
 
-// Manifest stores a manifest under a tag and its digest, which it returns.
+// Manifest stores a manifest under a tag and its digest, which it returns. Its configuration is empty; go-containerregistry needs one.
 func (r *Registry) Manifest(tb testing.TB, tag string, layers ...ocispec.Descriptor) string {
 	tb.Helper()
-	encoded, err := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Layers: layers})
+	config := r.Blob(configType, []byte("{}"))
+	encoded, err := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: layers})
 	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
 	r.Put("manifests/"+tag, ocispec.MediaTypeImageManifest, encoded)
 	return r.Put("manifests/"+digest.FromBytes(encoded).String(), ocispec.MediaTypeImageManifest, encoded).Digest.String()

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/chart/charttest"
+	list "github.com/espalier-dev/espalier/internal/garden/images"
 	"github.com/espalier-dev/espalier/test/local/node"
 )
 
@@ -54,8 +55,8 @@ var _ = Describe("a Gardenlet in the place of the gardenlet of make up-garden SE
 				`jsonpath={range .status.conditions[*]}{.type}={.status} {.reason} {.message}{"\n"}{end}`)
 		}
 		Eventually(ctx, state).WithTimeout(limit).Should(ContainSubstring("SeedRegistered=True Reconciled"))
+		Eventually(ctx, state).WithTimeout(limit).Should(ContainSubstring("GardenletReconciled=True Reconciled"), "upgrades itself")
 		l.awaitSeed(ctx)
-		// gardenlet cannot upgrade itself here: its client of registries needs an image with a configuration.
 		AddReportEntry("Gardenlet", must(state(ctx)))
 	}, SpecTimeout(2*limit))
 })
@@ -95,9 +96,9 @@ func (l localGarden) awaitSeed(ctx context.Context) {
 // plane yet, so the Pod gets another container, as in hack/upgarden/seed/gardenlet.yaml.
 func (l localGarden) serveChart(ctx context.Context) *charttest.Registry {
 	GinkgoHelper()
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/gardener/gardener")
-	list.Dir = filepath.Join(l.machine.Root, "hack", "garden", "gardener")
-	output, err := list.Output()
+	query := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/gardener/gardener")
+	query.Dir = filepath.Join(l.machine.Root, "hack", "garden", "gardener")
+	output, err := query.Output()
 	Expect(err).NotTo(HaveOccurred())
 	chart := os.DirFS(filepath.Join(strings.TrimSpace(string(output)), "charts", "gardener", "gardenlet"))
 	files := charttest.Files{}
@@ -140,6 +141,14 @@ func (l localGarden) removeGardenlet(ctx context.Context) {
 	Expect(c.Kubectl(ctx, "-n", namespace, "delete", "lease", "gardenlet-leader-election", "--ignore-not-found")).Error().NotTo(HaveOccurred())
 }
 
+// gardenletIn returns the image of gardenlet in a list of images.
+func gardenletIn(images string) string {
+	GinkgoHelper()
+	known, err := list.Parse([]byte(images))
+	Expect(err).NotTo(HaveOccurred())
+	return must(known.Find("gardenlet", list.Cluster{}))
+}
+
 // createGardenlet creates the Gardenlet. Its gardenlet connects to the runtime cluster through the additional container.
 func (l localGarden) createGardenlet(ctx context.Context, registry *charttest.Registry, config map[string]any, images string) {
 	GinkgoHelper()
@@ -165,6 +174,8 @@ func (l localGarden) createGardenlet(ctx context.Context, registry *charttest.Re
 		"spec": map[string]any{
 			"deployment": map[string]any{
 				"replicaCount": 1,
+				// Without it, gardenlet upgrades itself to the image in the values of the chart.
+				"image": map[string]any{"ref": gardenletIn(images)},
 				"helm": map[string]any{"ociRepository": map[string]any{
 					"ref": registry.Repository() + ":v1.149.3", "caBundleSecretRef": map[string]any{"name": ca.Name},
 				}},

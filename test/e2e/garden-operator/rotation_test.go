@@ -198,8 +198,8 @@ func (l localGarden) probeWhile(
 	}
 }
 
-// backedUp returns an error unless etcd-druid reports a recent backup of the main etcd. Until then the operator refuses to start rotations. A
-// new Garden has its first incremental snapshot about five minutes after its creation.
+// backedUp returns an error unless etcd-druid reports a recent backup of the main etcd. Until then the operator refuses to start rotations.
+// A new Garden has its first incremental snapshot about five minutes after its creation.
 func (l localGarden) backedUp(ctx context.Context) error {
 	const condition = `jsonpath={.status.conditions[?(@.type=="BackupReady")].status}`
 	status, err := c.Kubectl(ctx, "-n", namespace, "get", "etcd", etcdMain, "-o", condition)

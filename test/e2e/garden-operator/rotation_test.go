@@ -219,11 +219,14 @@ func (l localGarden) ended(ctx context.Context, s step) error {
 	if found.Annotations["gardener.cloud/operation"] != "" || operation.State != operatorv1alpha1.LastOperationSucceeded {
 		return fmt.Errorf("the operation is %s: %s", operation.State, operation.Description)
 	}
+	if strings.Contains(operation.Description, s.operation+" is refused") {
+		return StopTrying(operation.Description)
+	}
 	if len(s.phases) == 0 {
 		return nil
 	}
 	if found.Status.Credentials == nil || found.Status.Credentials.Rotation == nil {
-		return StopTrying(fmt.Sprintf("no rotation has begun since %s was requested: %s", s.operation, operation.Description))
+		return fmt.Errorf("no rotation has begun: %s", operation.Description)
 	}
 	rotation := found.Status.Credentials.Rotation
 	for credential, want := range s.phases {

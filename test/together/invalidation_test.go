@@ -14,12 +14,16 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/espalier-dev/espalier/internal/extension"
 	"github.com/espalier-dev/espalier/internal/token"
 	"github.com/espalier-dev/espalier/internal/webhook/webhooktest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
+// TestMain makes the test binary also the program that renders charts for extension-controller.
+func TestMain(m *testing.M) {
+	os.Exit(binary.Serve(extension.Renderer(), func() int { return binary.WithOwnServer(m) }))
+}
 
 const invalidation = "tokenInvalidator: {enabled: true}"
 

@@ -142,7 +142,7 @@ func (i installed) merge(o client.Object, patch string, subresource ...string) {
 	i.Expect(i.garden.Patch(i.Ctx, o, raw)).To(Succeed())
 }
 
-// deploy gives the extension a chart with a ConfigMap, and does what gardener-controller-manager does then.
+// deploy gives the extension a chart with a ConfigMap, and changes its installation as gardener-controller-manager does.
 func (i installed) deploy(colour string) {
 	i.T.Helper()
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: paint, namespace: {{ .Release.Namespace }}}\ndata: {colour: " + colour + "}\n"
@@ -179,7 +179,7 @@ func (i installed) plan() (string, error) {
 	return out.String(), err
 }
 
-// The steps are those of docs/controllerinstallations.md.
+// docs/controllerinstallations.md describes the steps.
 func TestChangeOfAnExtensionIsPlannedBeforeItIsApplied(t *testing.T) {
 	i := newInstalled(t)
 	i.deploy("red")

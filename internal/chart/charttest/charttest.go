@@ -34,7 +34,7 @@ import (
 // Metadata is the Chart.yaml of a chart named shop.
 const Metadata = "apiVersion: v2\nname: shop\nversion: 1.2.3\n"
 
-// MediaType is the media type of charts in registries, and configType that of the configurations of their manifests.
+// MediaType is the media type of charts in registries, and configType the media type of the configurations of their manifests.
 const (
 	MediaType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 	configType = "application/vnd.cncf.helm.config.v1+json"

@@ -53,6 +53,10 @@ const (
 	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
 	// reconciliation stops at a Secret that was lost.
 	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
+	// AnnotationConfirmLeftovers names objects of a former garden that the operator removes when it takes the garden over, by the digests that
+	// `garden-operator plan --take-over` prints, separated by commas. Users set it; the operator removes it after the next reconciliation that
+	// succeeds. If it does not name all of these objects, the reconciliation stops before it removes any. Missing: they stay.
+	AnnotationConfirmLeftovers = "espalier.dev/confirm-leftovers"
 	// AnnotationRestoring is on a Garden that the subcommand restore of the operator has begun to restore, together with
 	// AnnotationPausedUntil. The subcommand sets it, and removes it when the Garden is complete. Its value is the beginning of a digest of the
 	// Garden in the file, and the value that AnnotationPausedUntil gets then. It pauses the Garden, also without AnnotationPausedUntil.

@@ -20,6 +20,7 @@ func TestWireNames(t *testing.T) {
 		"espalier.dev/skipped-checks":                         operatorv1alpha1.AnnotationSkippedChecks,
 		"espalier.dev/confirm-lost-resources":                 operatorv1alpha1.AnnotationConfirmLostResources,
 		"espalier.dev/confirm-lost-keys":                      operatorv1alpha1.AnnotationConfirmLostKeys,
+		"espalier.dev/confirm-leftovers":                      operatorv1alpha1.AnnotationConfirmLeftovers,
 		"espalier.dev/confirm-lost-logs":                      operatorv1alpha1.AnnotationConfirmLostLogs,
 		"espalier.dev/restoring":                              operatorv1alpha1.AnnotationRestoring,
 		"espalier.dev/kubernetes-version":                     operatorv1alpha1.AnnotationKubernetesVersion,

@@ -117,7 +117,7 @@ func convert[T any](o *unstructured.Unstructured) (*T, error) {
 var requests = []string{
 	resourcesv1alpha1.GardenerOperation, operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationConfirmLostKeys,
 	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups,
-	operatorv1alpha1.AnnotationConfirmLostLogs,
+	operatorv1alpha1.AnnotationConfirmLostLogs, operatorv1alpha1.AnnotationConfirmLeftovers,
 	operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationSkippedChecks, operatorv1alpha1.AnnotationConfirmDeletion,
 }
 

@@ -363,6 +363,7 @@ func TestABackupHasNoRequestsOfUsers(t *testing.T) {
 		"gardener.cloud/operation":             false,
 		"espalier.dev/abort-rotation":          false,
 		"espalier.dev/confirm-lost-keys":       false,
+		"espalier.dev/confirm-leftovers":       false,
 		"espalier.dev/confirm-lost-resources":  false,
 		"espalier.dev/confirm-lost-backups":    false,
 		"espalier.dev/confirm-lost-logs":       false,

@@ -66,6 +66,9 @@ const (
 	NoManagedResources = "managed-resources"
 	// Unused is the step of a deletion that must succeed before anything is destroyed.
 	Unused = "unused"
+	// Leftovers and VirtualLeftovers are the steps that remove confirmed leftovers of a former garden in the two clusters.
+	Leftovers        = "leftovers"
+	VirtualLeftovers = "virtual-leftovers"
 	// Preconditions is the step that must succeed before anything of the virtual cluster changes.
 	Preconditions = "preconditions"
 	// ExposedService and Routes are the rows of the objects by which clients reach kube-apiserver.

@@ -46,6 +46,20 @@ var (
 		Name: "Checking preconditions of virtual garden", Does: "see [below](#before-the-virtual-cluster-changes)",
 	}}
 
+	// leftovers must be removed before the objects that lead clients to kube-apiserver are deployed: they may have the same objects.
+	leftovers = component.Component{Name: component.Leftovers, Plane: component.Runtime, Own: ownDeploy, Deploy: component.Task{
+		Name:  "Removing confirmed leftovers of a former garden",
+		After: []string{component.Preconditions, component.ResourceManager},
+		Does: "removes the objects that the Garden [confirms](taking-over.md#leftovers), and waits until they are gone; skipped if it confirms " +
+			"none",
+	}}
+
+	virtualLeftovers = component.Component{Name: component.VirtualLeftovers, Plane: component.Virtual, Own: ownDeploy, Deploy: component.Task{
+		Name:  "Removing confirmed leftovers of a former garden in virtual garden cluster",
+		After: []string{component.Connection, component.GardenerAPIServer},
+		Does:  "does the same in the virtual cluster, when nothing uses these objects any more",
+	}}
+
 	keys = component.Component{Name: Keys, Plane: component.Virtual, Own: ownDeploy, Deploy: component.Task{
 		Name: "Generating keys of virtual garden", After: []string{component.Deployed(component.Etcds)},
 		Does: "generates the private keys and certificates of the control plane, which takes some seconds, while the etcds start",

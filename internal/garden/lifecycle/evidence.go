@@ -22,8 +22,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets"
@@ -78,17 +80,19 @@ func confirmedLostKeys(garden *operatorv1alpha1.Garden) []string {
 	return validation.ListOf(garden, operatorv1alpha1.AnnotationConfirmLostKeys)
 }
 
-// forgetLosses removes the annotation with which the user has confirmed losses, because the Secrets exist now. A later loss stops a
-// reconciliation again.
-func (r *Reconciler) forgetLosses(ctx context.Context, s *status) error {
-	if _, confirmed := s.garden.Annotations[operatorv1alpha1.AnnotationConfirmLostKeys]; !confirmed {
+// forgetConfirmations removes the annotations with which the user has confirmed losses and leftovers, because the Secrets exist now, and
+// the leftovers do not. A later loss stops a reconciliation again.
+func (r *Reconciler) forgetConfirmations(ctx context.Context, s *status) error {
+	changed := s.garden.DeepCopy()
+	for _, each := range []string{operatorv1alpha1.AnnotationConfirmLostKeys, operatorv1alpha1.AnnotationConfirmLeftovers} {
+		delete(changed.Annotations, each)
+	}
+	if len(changed.Annotations) == len(s.garden.Annotations) {
 		return nil
 	}
-	changed := s.garden.DeepCopy()
-	delete(changed.Annotations, operatorv1alpha1.AnnotationConfirmLostKeys)
 	// A patch that removes the last annotation removes all annotations, also one that a user adds at the same time.
 	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(s.garden)); err != nil {
-		return fmt.Errorf("remove annotation %s: %w", operatorv1alpha1.AnnotationConfirmLostKeys, err)
+		return fmt.Errorf("remove annotations of confirmations: %w", err)
 	}
 	s.garden = changed
 	return nil
@@ -201,11 +205,23 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 	}, nil
 }
 
+// volumesThatNeed returns the volumes whose data may need a credential. If a user gives the encryption key of a former garden, only the
+// credentials that every former garden has may be missing: it never had the others.
+func (u *users) volumesThatNeed(logicalName string) []string {
+	isTakenOver := slices.ContainsFunc(u.secrets, func(secret metav1.ObjectMeta) bool {
+		return secret.Labels[secrets.LabelUseDataFor] == kubeapiserver.EncryptionKeyName
+	})
+	if isTakenOver && !slices.Contains(takeover.Credentials(), logicalName) {
+		return nil
+	}
+	return u.volumes
+}
+
 // evidence returns the evidence for keys of a logical name, other than the Secret with the current one.
 func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, confirmed []string) secrets.Evidence {
 	e := secrets.Evidence{
 		Preparing: known.Preparing, Generation: known.Generation,
-		Volumes: u.volumes, Confirmed: slices.Contains(confirmed, current),
+		Volumes: u.volumesThatNeed(logicalName), Confirmed: slices.Contains(confirmed, current),
 	}
 	role := apiserver.ConfigurationRole(logicalName)
 	exist := []string{current}

@@ -49,7 +49,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	if failure := r.cleanUpSecrets(ctx, garden, secrets); failure != nil {
 		return ctrl.Result{}, failure
 	}
-	if failure := r.forgetLosses(ctx, s); failure != nil {
+	if failure := r.forgetConfirmations(ctx, s); failure != nil {
 		return ctrl.Result{}, failure
 	}
 	r.reportCertificates(secrets)
@@ -209,7 +209,7 @@ func (r *Reconciler) platform(garden *operatorv1alpha1.Garden, secrets *manager.
 // controlPlane returns the control plane of the virtual cluster.
 func (r *Reconciler) controlPlane(garden *operatorv1alpha1.Garden, secrets *manager.Manager, v values.Values) *virtual.ControlPlane {
 	return &virtual.ControlPlane{
-		Cluster: r.cluster(garden), Secrets: secrets, Values: v, Clock: r.Clock, Timing: r.Timing.Virtual,
+		Cluster: r.cluster(garden), Secrets: secrets, Values: v, Garden: garden, Clock: r.Clock, Timing: r.Timing.Virtual,
 		SkippedChecks: skippedChecks(garden), ConfirmedLosses: validation.ConfirmedLostResources(garden),
 		Connection: r.Connection, Logs: r.Logs, Dial: r.Dial, Source: r.source(),
 		Identity:  garden.Spec.VirtualCluster.Gardener.ClusterIdentity,

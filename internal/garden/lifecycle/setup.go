@@ -95,12 +95,12 @@ func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 var triggeringAnnotations = []string{
 	operatorv1alpha1.AnnotationPausedUntil, operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationConfirmLostKeys,
 	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups, operatorv1alpha1.AnnotationConfirmLostLogs,
-	operatorv1alpha1.AnnotationSkippedChecks,
+	operatorv1alpha1.AnnotationConfirmLeftovers, operatorv1alpha1.AnnotationSkippedChecks,
 	operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationRestoring,
 }
 
 // triggers selects new Gardens, and updates that change the generation, ask for an operation, abort a rotation, change a pause or the
-// skipped checks, begin or end a restoration, confirm a loss, or give up the virtual cluster.
+// skipped checks, begin or end a restoration, confirm a loss or leftovers, or give up the virtual cluster.
 func triggers() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	return predicate.TypedFuncs[*operatorv1alpha1.Garden]{
 		CreateFunc: func(event.TypedCreateEvent[*operatorv1alpha1.Garden]) bool { return true },

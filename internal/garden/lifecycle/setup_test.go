@@ -44,6 +44,7 @@ func TestEventsThatTriggerAReconciliation(t *testing.T) {
 		"the virtual cluster is given up": {plain(same), annotated("espalier.dev/abandon-virtual-cluster", "garden-1"), true},
 		"a rotation is aborted":           {plain(same), annotated("espalier.dev/abort-rotation", "encryption-key"), true},
 		"a loss is confirmed":             {plain(same), annotated("espalier.dev/confirm-lost-keys", "ca-f6032ea0"), true},
+		"leftovers are confirmed":         {plain(same), annotated("espalier.dev/confirm-leftovers", "5c1f0a7b"), true},
 		"other annotations appear":        {plain(same), annotated("team", "a"), false},
 		"a pause stays": {
 			annotated("espalier.dev/paused-until", "true"), annotated("espalier.dev/paused-until", "true"), false,

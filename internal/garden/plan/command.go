@@ -84,22 +84,46 @@ var (
 	errRefused = errors.New("the reconciliation would not succeed; see the plan")
 )
 
-// flags are the flags of both command lines.
-type flags struct {
-	file, config, output, account string
-	preflight, skipImages         bool
+// Settings are the flags of commands that make plans.
+type Settings struct {
+	config, account string
+	skipImages      bool
 }
 
-func (f *flags) define(set *pflag.FlagSet) {
-	set.StringVarP(&f.file, "filename", "f", "", "`file` with the Garden, - for standard input (required)")
+// Define adds the flags.
+func (f *Settings) Define(set *pflag.FlagSet) {
 	set.StringVar(&f.config, "config", "", "configuration `file` of the operator: its images, settings and cluster count. Without it, the "+
 		"shipped configuration counts, and the cluster of your kubeconfig")
-	set.StringVarP(&f.output, "output", "o", "text", "text or json")
-	set.BoolVar(&f.preflight, "preflight", false, "check what the runtime cluster needs, also if the Garden was reconciled before")
 	set.BoolVar(&f.skipImages, "skip-images", false, "do not ask registries for images that no workload has yet: the preflight then "+
 		"needs no network beside the cluster and DNS")
 	set.StringVar(&f.account, "service-account", "espalier-system/espalier-garden-operator",
 		"`namespace/name` of the ServiceAccount of the operator, whose rights the preflight checks; empty for your own rights")
+}
+
+// Check returns what is wrong with the flags.
+func (f *Settings) Check() error {
+	if f.account != "" && strings.Count(f.account, "/") != 1 {
+		return fmt.Errorf("--service-account must be like namespace/name, not %q", f.account)
+	}
+	return nil
+}
+
+// flags are the flags of both command lines.
+type flags struct {
+	Settings
+	file, output, virtualKubeconfig string
+	preflight, takeOver             bool
+}
+
+func (f *flags) define(set *pflag.FlagSet) {
+	set.StringVarP(&f.file, "filename", "f", "", "`file` with the Garden, - for standard input (required)")
+	set.StringVarP(&f.output, "output", "o", "text", "text or json")
+	set.BoolVar(&f.preflight, "preflight", false, "check what the runtime cluster needs, also if the Garden was reconciled before")
+	set.BoolVar(&f.takeOver, "take-over", false, "also say what to know before garden-operator takes over a garden of other programs: what "+
+		"would be lost, what must be removed, and what stays unmanaged")
+	set.StringVar(&f.virtualKubeconfig, "virtual-kubeconfig", "", "with --take-over, `file` with a kubeconfig for the virtual cluster; none: "+
+		"it has no API server. Without it, the kubeconfig of the operator counts")
+	f.Settings.Define(set)
 }
 
 func (f *flags) check() error {
@@ -108,10 +132,10 @@ func (f *flags) check() error {
 		return errors.New("name a file with -f")
 	case f.output != "text" && f.output != "json":
 		return fmt.Errorf("--output must be text or json, not %q", f.output)
-	case f.account != "" && strings.Count(f.account, "/") != 1:
-		return fmt.Errorf("--service-account must be like namespace/name, not %q", f.account)
+	case f.virtualKubeconfig != "" && !f.takeOver:
+		return errors.New("--virtual-kubeconfig needs --take-over")
 	}
-	return nil
+	return f.Settings.Check()
 }
 
 const (
@@ -122,12 +146,13 @@ reconciled, it also prints what is missing. Nothing is written, no dry run is re
 	exitCodes = `
 Exit codes:
   0   nothing would change
-  1   there is an error, the Garden is refused, or something is missing
+  1   there is an error, the Garden or the take-over is refused, or something is missing
   2   something would change
 `
 	usage = purpose + `
 Usage:
   %s -f FILE [--config FILE] [-o text|json] [--preflight] [--skip-images] [--service-account NAMESPACE/NAME]
+    [--take-over [--virtual-kubeconfig FILE|none]]
 
 Flags:
 %s` + exitCodes
@@ -136,10 +161,15 @@ Flags:
 // run prints the plan. Cluster is the kubeconfig of the user; nil: the cluster of the configuration file
 // counts or, without it, the default kubeconfig.
 func (f *flags) run(ctx context.Context, program process.Program, cluster clientcmd.ClientConfig, in io.Reader, out io.Writer) error {
-	input, err := f.input(program, cluster, in)
+	file, err := readFile(f.file, in)
 	if err != nil {
 		return err
 	}
+	input, err := f.input(program, cluster)
+	if err != nil {
+		return err
+	}
+	input.File = file
 	p, err := Make(ctx, *input)
 	if err != nil {
 		return err
@@ -166,22 +196,34 @@ func (f *flags) run(ctx context.Context, program process.Program, cluster client
 	return nil
 }
 
-// input connects to the runtime cluster, and returns the input of the plan.
-func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in io.Reader) (*Input, error) {
-	file, err := readFile(f.file, in)
+// input connects to the runtime cluster, and returns the input of the plan without the file.
+func (f *flags) input(program process.Program, user clientcmd.ClientConfig) (*Input, error) {
+	input, connection, err := f.Settings.input(program, user)
 	if err != nil {
 		return nil, err
 	}
+	input.Always, input.TakeOver, input.Virtual = f.preflight, f.takeOver, f.virtual(connection)
+	return input, nil
+}
+
+// Input connects to the runtime cluster, and returns the input of plans without their file. User is the kubeconfig of the user; nil: the
+// cluster of the configuration file counts or, without it, the default kubeconfig.
+func (f *Settings) Input(program process.Program, user clientcmd.ClientConfig) (*Input, error) {
+	input, _, err := f.input(program, user)
+	return input, err
+}
+
+func (f *Settings) input(program process.Program, user clientcmd.ClientConfig) (*Input, *virtual.Connection, error) {
 	cfg, cluster, live, err := ConnectReadOnly(program, f.config, user)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	programs, err := settings.ProgramsOfOthers(cluster.Config, cluster.HTTPClient)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := settings.SkippedComponents(cfg); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hasImage := func(ctx context.Context, image string) (bool, error) {
 		return registry.Source{Reference: image}.Exists(ctx)
@@ -190,11 +232,11 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in i
 		hasImage = nil
 	}
 	now, operator := clock.RealClock{}, settings.Values(cfg, programs)
+	connection := VirtualReadOnly(live, now)
 	return &Input{
-		File: file, Always: f.preflight,
 		Reconciler: lifecycle.Reconciler{
 			Client: live, Clock: now, ServerTime: settings.ServerTime(cluster.Config, cluster.HTTPClient),
-			Connection: VirtualReadOnly(live, now),
+			Connection: connection,
 			Identity:   operatorv1alpha1.OperatorIdentity{ID: "plan", Name: "plan", Version: identity.GardenerVersion},
 			Operator:   operator, SyncPeriod: cfg.Controllers.Garden.SyncPeriod.Duration, Workers: 1,
 			Schedule: settings.Schedule(cfg.Espalier.Garden.Rotation),
@@ -204,7 +246,38 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig, in i
 			Operator: operator, Version: programs.RuntimeKubernetes, Allowed: rightsOf(live, f.account), Resolve: net.DefaultResolver.LookupHost,
 			HasImage: hasImage,
 		},
-	}, nil
+	}, connection, nil
+}
+
+// noVirtualCluster is the value of --virtual-kubeconfig for a virtual cluster without an API server.
+const noVirtualCluster = "none"
+
+// virtual returns a function that connects to the virtual cluster of a garden to take over; nil: it is not read.
+func (f *flags) virtual(connection *virtual.Connection) func(context.Context) (client.Reader, error) {
+	switch f.virtualKubeconfig {
+	case noVirtualCluster:
+		return nil
+	case "":
+		return func(ctx context.Context) (client.Reader, error) {
+			clients, err := connection.Clients(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return clients.Client, nil
+		}
+	}
+	return func(context.Context) (client.Reader, error) {
+		config, err := clientcmd.BuildConfigFromFlags("", f.virtualKubeconfig)
+		if err != nil {
+			return nil, fmt.Errorf("read kubeconfig: %w", err)
+		}
+		config.Wrap(readOnly)
+		reader, err := client.New(config, client.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("create client: %w", err)
+		}
+		return reader, nil
+	}
 }
 
 func readFile(name string, in io.Reader) ([]byte, error) {
@@ -237,6 +310,18 @@ func shipped() (*config.OperatorConfiguration, error) {
 func ConnectReadOnly(
 	program process.Program, file string, user clientcmd.ClientConfig,
 ) (*config.OperatorConfiguration, *process.Connection, client.WithWatch, error) {
+	return connect(program, file, user, readOnly)
+}
+
+// Connect returns a client for the same cluster that can write.
+func (f *Settings) Connect(program process.Program, user clientcmd.ClientConfig) (client.WithWatch, error) {
+	_, _, live, err := connect(program, f.config, user, nil)
+	return live, err
+}
+
+func connect(
+	program process.Program, file string, user clientcmd.ClientConfig, wrap func(http.RoundTripper) http.RoundTripper,
+) (*config.OperatorConfiguration, *process.Connection, client.WithWatch, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {
 		return nil, nil, nil, err
@@ -251,7 +336,7 @@ func ConnectReadOnly(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	setup.WrapTransport, setup.UserConfig = readOnly, user
+	setup.WrapTransport, setup.UserConfig = wrap, user
 	var cluster *process.Connection
 	if file == "" || user != nil {
 		var connections *process.Connections

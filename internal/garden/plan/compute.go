@@ -51,8 +51,9 @@ const unknownUID types.UID = "00000000-0000-0000-0000-000000000000"
 // virtualTasks are the rows whose tasks write in the virtual cluster, or wait for it. A plan only says that they run.
 func virtualTasks() []string {
 	return []string{
-		components.Connection, components.TokenRenewal, components.SeedTokens, components.SeedIdentities, components.SeedKubeconfigs,
-		components.SeedMonitoring, components.Rewrite, components.Snapshot, components.RewriteEnd, components.RotationProof,
+		components.Connection, component.VirtualLeftovers, components.TokenRenewal, components.SeedTokens, components.SeedIdentities,
+		components.SeedKubeconfigs, components.SeedMonitoring, components.Rewrite, components.Snapshot, components.RewriteEnd,
+		components.RotationProof,
 	}
 }
 
@@ -68,13 +69,21 @@ type simulation struct {
 // Compute foresees the reconciliation of a Garden. Reconciler is the reconciler of the operator, whose Client reads the runtime cluster.
 // Live is the Garden in the cluster, nil if there is none, and next is the Garden after the change, with all defaults.
 func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *operatorv1alpha1.Garden) (*Plan, error) {
+	p, _, err := compute(ctx, reconciler, live, next)
+	return p, err
+}
+
+// compute also returns the simulation.
+func compute(
+	ctx context.Context, reconciler lifecycle.Reconciler, live, next *operatorv1alpha1.Garden,
+) (*Plan, *simulation, error) {
 	s := &simulation{overlay: newOverlay(reconciler.Client, reconciler.Clock), rows: map[string]component.Component{}}
 	for _, node := range components.Reconciliation() {
 		s.rows[node.Name] = node.Component
 	}
 	stored := asStored(live, next, reconciler.Clock.Now())
 	if err := s.put(stored); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	reconciler.Client, reconciler.Foresee, reconciler.Recorder = s, s.wrap, s
 	reconciler.Expiry, reconciler.Issued, reconciler.Metrics = nil, nil, nil
@@ -94,20 +103,20 @@ func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *o
 			s.remark(unreachable(problem))
 		}
 		if failure := p.compareGardens(live, stored); failure != nil {
-			return nil, failure
+			return nil, nil, failure
 		}
 		p.Lost = lossesOf(live, stored)
 	}
 	all, err := s.histories(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.Lost, p.images = append(p.Lost, lostHosts(all)...), imagesOf(all)
 	p.Objects, p.Restarts = append(p.Objects, objectsOf(all)...), append(p.Restarts, restartsOf(all, s.contents(ctx))...)
 	p.Tasks = tasksOf(end.Status.Tasks, live, p.Objects)
 	p.Seconds = lastReconciliation(live)
 	p.Remarks = append(p.Remarks, s.remarks...)
-	return p, ctx.Err()
+	return p, s, ctx.Err()
 }
 
 // asStored returns the Garden as the API server would store it.

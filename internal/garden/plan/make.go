@@ -27,6 +27,10 @@ type Input struct {
 	Preflight  Preflight
 	// Always makes the preflight run although the Garden has been reconciled before.
 	Always bool
+	// TakeOver makes the plan say what to know before the garden of other programs is taken over. The preflight then always runs.
+	TakeOver bool
+	// Virtual returns a client for the virtual cluster of that garden. Nil: the virtual cluster is not read.
+	Virtual func(ctx context.Context) (client.Reader, error)
 }
 
 // Make returns the plan for the Garden in a file. An error says why there is no plan; a Garden that is refused has one.
@@ -56,13 +60,22 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 	}
 	p := &Plan{Garden: next.Name, New: live == nil}
 	refused, warnings := judge(asStored(live, next, in.Reconciler.Clock.Now()), live, len(gardens.Items), available.Items)
+	var done *simulation
 	if len(refused) == 0 {
-		if p, err = Compute(ctx, in.Reconciler, live, next); err != nil {
+		if p, done, err = compute(ctx, in.Reconciler, live, next); err != nil {
 			return nil, err
 		}
 	}
 	p.Refused, p.Warnings = append(refused, p.Refused...), warnings
-	if in.Always || live == nil || live.Status.LastOperation == nil {
+	switch {
+	case in.TakeOver && done == nil:
+		p.Remarks = append(p.Remarks, "The plan does not say what the take-over needs, because the Garden itself is refused.")
+	case in.TakeOver:
+		if p.TakeOver, err = in.takeOver(ctx, p, done, asStored(live, next, in.Reconciler.Clock.Now())); err != nil {
+			return nil, err
+		}
+	}
+	if in.Always || in.TakeOver || live == nil || live.Status.LastOperation == nil {
 		p.Missing = in.Preflight.Run(ctx, next, p.images)
 	}
 	return p, nil

@@ -65,13 +65,15 @@ type overlay struct {
 
 	mu      sync.Mutex // guards the fields below
 	objects map[id]*entry
+	// read are the objects that were read by their names, with more than their metadata: deletions read only metadata.
+	read    map[id]bool
 	version int
 	// task is the name of the current task.
 	task string
 }
 
 func newOverlay(live client.WithWatch, now clock.PassiveClock) *overlay {
-	return &overlay{WithWatch: live, clock: now, objects: map[id]*entry{}}
+	return &overlay{WithWatch: live, clock: now, objects: map[id]*entry{}, read: map[id]bool{}}
 }
 
 var errUnplanned = errors.New("a plan cannot foresee this kind of request")
@@ -165,6 +167,9 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 		return err
 	}
 	known := id{kind.GroupKind(), key.Namespace, key.Name}
+	if _, onlyMetadata := object.(*metav1.PartialObjectMetadata); !onlyMetadata {
+		o.read[known] = true
+	}
 	if written, found := o.objects[known]; found {
 		if written.last() == nil {
 			return notFound(known)

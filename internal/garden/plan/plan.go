@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/apply/difference"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 )
 
 // Plan is the foreseen reconciliation of a Garden.
@@ -39,6 +40,8 @@ type Plan struct {
 	Seconds float64 `json:"lastReconciliationSeconds,omitempty"`
 	// Missing are the findings of the preflight.
 	Missing []Finding `json:"missing,omitempty"`
+	// TakeOver says what else to know before the garden of other programs is taken over; nil unless it was asked for.
+	TakeOver *takeover.Report `json:"takeOver,omitempty"`
 	// Remarks name the changes that the plan does not know.
 	Remarks []string `json:"remarks,omitempty"`
 
@@ -130,7 +133,7 @@ func (p *Plan) Changes() bool { return p.New || len(p.Fields)+len(p.Objects)+len
 
 // IsRefused reports whether the reconciliation would not succeed.
 func (p *Plan) IsRefused() bool {
-	return len(p.Refused) > 0 || slices.ContainsFunc(p.Missing, func(f Finding) bool { return f.Blocks })
+	return len(p.Refused) > 0 || p.TakeOver.Blocks() || slices.ContainsFunc(p.Missing, func(f Finding) bool { return f.Blocks })
 }
 
 // counts returns a summary such as "2 to create, 1 to change".

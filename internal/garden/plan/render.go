@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/difference"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 )
 
 // Text renders the plan for users.
@@ -26,6 +28,7 @@ func (p *Plan) Text() string {
 		t.title("Fields of the Garden")
 		t.fields(p.Fields, p.MoreFields)
 	}
+	t.takeOver(p)
 	t.list("Becomes unreadable or unreachable", p.Lost)
 	t.restarts(p.Restarts)
 	t.objects(p.Objects)
@@ -151,4 +154,40 @@ func (t *text) tasks(all []Task) {
 	}
 	t.title("Tasks, with their times in the last reconciliation")
 	t.line("%s", strings.Join(lines, "\n"))
+}
+
+// takeOver renders what to know before a take-over.
+func (t *text) takeOver(p *Plan) {
+	if p.TakeOver == nil {
+		return
+	}
+	for _, each := range []struct {
+		title    string
+		findings []takeover.Finding
+	}{
+		{"Workloads that restart because ManagedResources take them over", p.TakeOver.Restarts}, {"Would be lost", p.TakeOver.Lost},
+		{"Must be removed", p.TakeOver.Remove}, {"Stays unmanaged", p.TakeOver.Unmanaged},
+	} {
+		t.title(each.title)
+		if len(each.findings) == 0 {
+			t.line("- nothing")
+		}
+		for _, f := range each.findings {
+			t.line("%s %s%s", map[bool]string{true: "!", false: "-"}[f.Blocks], nameOfFinding(f), f.Message)
+		}
+	}
+	if p.TakeOver.Confirm != "" {
+		t.line("\nThe operator removes the leftovers above if the Garden confirms them, in its file or with:")
+		t.line("  kubectl annotate garden %s --overwrite %s=%s", p.Garden, operatorv1alpha1.AnnotationConfirmLeftovers, p.TakeOver.Confirm)
+	}
+}
+
+func nameOfFinding(f takeover.Finding) string {
+	switch {
+	case f.Object == "":
+		return ""
+	case f.Cluster == takeover.Virtual:
+		return f.Object + " (virtual cluster): "
+	}
+	return f.Object + ": "
 }

@@ -6,6 +6,8 @@
 package runtime
 
 import (
+	"context"
+
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/etcddruid"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/install"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
@@ -70,9 +73,15 @@ func (p *Platform) Steps() map[string]install.Steps {
 		component.Etcds:              etcds.etcdSteps(),
 		component.BasicAuthServer:    {Objects: p.passwords},
 		component.Exposure:           {Objects: p.webUIs},
+		component.Leftovers:          {Deploy: p.removeLeftovers, SkipsDeploy: takeover.SkipReason(p.Garden)},
 		component.NoManagedResources: {Destroy: p.untilNoManagedResources},
 		components.Secrets:           {Destroy: p.destroySecrets},
 	}
+}
+
+// removeLeftovers removes the objects of a former garden that the user confirms.
+func (p *Platform) removeLeftovers(ctx context.Context) error {
+	return takeover.Remove(ctx, p.Cluster, takeover.Runtime, p.Values.Namespace, p.Garden, p.Installer.Limits.ManagedResources)
 }
 
 // ReportNewer sends an Event about a definition that is not replaced.

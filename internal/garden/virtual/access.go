@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 	"github.com/espalier-dev/espalier/internal/garden/component/virtualsystem"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
@@ -25,6 +26,7 @@ import (
 type access struct {
 	work
 	connection *Connection
+	garden     *operatorv1alpha1.Garden
 }
 
 // objects returns the kubeconfigs for users and for the operator, with the tokens of the live kubeconfigs.
@@ -142,6 +144,20 @@ func (a access) renewToken(ctx context.Context, secret *corev1.Secret, key strin
 	return false, a.Annotate(ctx, rollout.Identity(secretKind, secret.Namespace, secret.Name), map[string]any{
 		resourcesv1alpha1.ServiceAccountTokenRenewTimestamp: nil, operatorv1alpha1.AnnotationTokenKey: key,
 	})
+}
+
+// removeLeftovers removes the objects of a former garden in the virtual cluster that the user confirms.
+func (a access) removeLeftovers(ctx context.Context) error {
+	clients, err := a.connection.Clients(ctx)
+	if err != nil {
+		return err
+	}
+	in := rollout.Cluster{Client: clients.Client, FieldManager: a.FieldManager}
+	err = takeover.Remove(ctx, in, takeover.Virtual, a.values.Namespace, a.garden, a.timing.Connection)
+	if err != nil {
+		return &Error{err}
+	}
+	return nil
 }
 
 // forget drops the connection to a virtual cluster that is gone.

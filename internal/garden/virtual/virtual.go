@@ -29,6 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/install"
 	"github.com/espalier-dev/espalier/internal/garden/proof"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
+	"github.com/espalier-dev/espalier/internal/garden/takeover"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -49,6 +50,8 @@ type ControlPlane struct {
 	Installer install.Installer
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
+	// Garden is the Garden as it was before the tasks run.
+	Garden *operatorv1alpha1.Garden
 	// SkippedChecks are the names of checks that the user skips.
 	SkippedChecks []string
 	// Identity is the identity of the virtual cluster. Abandoned is the identity of the virtual cluster whose objects the user gives up at the
@@ -73,7 +76,7 @@ const noNewKey = "No new key for tokens of ServiceAccounts is being prepared."
 func (c *ControlPlane) Steps() map[string]install.Steps {
 	w, check, rewrite := c.work(), c.checks(), c.rewriter()
 	kubernetes, gardener := kubeAPIServer{rewrite, c.Logs}, gardenerAPIServer{rewrite}
-	resources, users := resourceManager{w, c.Clock}, access{w, c.Connection}
+	resources, users := resourceManager{w, c.Clock}, access{w, c.Connection, c.Garden}
 	var refs kubeapiserver.References         // set by the first task, read by other tasks
 	var managers []*unstructured.Unstructured // set by the task that deploys them, read by the task that waits
 	noRenewal := ""
@@ -105,6 +108,7 @@ func (c *ControlPlane) Steps() map[string]install.Steps {
 		globalmonitoring.Component.Name:  {Deploy: users.deployGlobalMonitoring},
 		component.PrometheusGarden:       {Deploy: users.deployPrometheus},
 		components.TokenRenewal:          {Deploy: users.renewTokens, SkipsDeploy: noRenewal},
+		component.VirtualLeftovers:       {Deploy: users.removeLeftovers, SkipsDeploy: takeover.SkipReason(c.Garden)},
 		components.Connection:            {Deploy: users.connect, Destroy: users.forget},
 		component.GardenerAPIServer:      {Deploy: gardener.deploy, Await: gardener.register},
 		gardeneradmission.Component.Name: {Deploy: w.deployAdmission},

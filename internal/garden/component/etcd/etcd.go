@@ -42,13 +42,22 @@ const (
 func (r Role) Name() string { return "virtual-garden-etcd-" + string(r) }
 
 // HasVolume reports whether a PersistentVolumeClaim of that name is for the volume of an etcd of the virtual cluster.
-func HasVolume(claim string) bool {
-	for _, role := range []Role{Main, Events} {
-		if i := strings.LastIndexByte(claim, '-'); i > 0 && strings.HasSuffix(claim[:i], "-"+role.Name()) {
-			return true
-		}
+func HasVolume(claim string) bool { return Main.HasVolume(claim) || Events.HasVolume(claim) }
+
+// HasVolume reports whether a PersistentVolumeClaim of that name is for the volume of a member of this etcd.
+func (r Role) HasVolume(claim string) bool {
+	i := strings.LastIndexByte(claim, '-')
+	return i > 0 && strings.HasSuffix(claim[:i], "-"+r.Name())
+}
+
+// Claim returns the name of the PersistentVolumeClaim for the volume of the first member.
+func (r Role) Claim() string { return r.claimTemplate() + "-" + r.Name() + "-0" }
+
+func (r Role) claimTemplate() string {
+	if r == Events {
+		return r.Name()
 	}
-	return false
+	return "main-virtual-garden-etcd"
 }
 
 const (
@@ -82,12 +91,12 @@ type figures struct {
 func (r Role) figures(v values.Values) figures {
 	if r == Events {
 		return figures{
-			metrics: druidcorev1alpha1.Basic, volumeClaim: r.Name(), capacity: "10Gi", cpu: "30m", memory: "150M", leastMemory: "60M",
+			metrics: druidcorev1alpha1.Basic, volumeClaim: r.claimTemplate(), capacity: "10Gi", cpu: "30m", memory: "150M", leastMemory: "60M",
 			backupCPU: "10m", backupMemory: "40Mi", minAllowed: pods.MinAllowed(v.ETCDEvents.Autoscaling), storage: v.ETCDEvents.Storage,
 		}
 	}
 	return figures{
-		metrics: druidcorev1alpha1.Extensive, volumeClaim: "main-virtual-garden-etcd", capacity: "25Gi",
+		metrics: druidcorev1alpha1.Extensive, volumeClaim: r.claimTemplate(), capacity: "25Gi",
 		cpu: "150m", memory: "500M", leastMemory: "300M",
 		backupCPU: "20m", backupMemory: "80Mi", minAllowed: pods.MinAllowed(v.ETCDMain.Autoscaling), storage: v.ETCDMain.Storage,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden"
 	"github.com/espalier-dev/espalier/internal/garden/backup"
 	"github.com/espalier-dev/espalier/internal/garden/plan"
+	"github.com/espalier-dev/espalier/internal/garden/upgrade"
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
@@ -22,7 +23,7 @@ func program() process.Program {
 		Source:         "runtime",
 		KeepsLeaseName: true,
 	}
-	p.Subcommands = append(backup.Commands(p), plan.Command(p, os.Stdin), garden.StatusScreen(p))
+	p.Subcommands = append(backup.Commands(p), plan.Command(p, os.Stdin), upgrade.Command(p), garden.StatusScreen(p))
 	return p
 }
 

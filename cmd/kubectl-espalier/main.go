@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/garden/plan"
+	"github.com/espalier-dev/espalier/internal/garden/upgrade"
 	"github.com/espalier-dev/espalier/internal/kubectl"
 	"github.com/espalier-dev/espalier/internal/process"
 )
@@ -32,8 +33,8 @@ func run() int {
 	command := kubectl.Command(kubectl.Options{
 		Out: os.Stdout, Err: os.Stderr, Clock: clock.RealClock{}, Version: process.Version,
 		Terminal: terminal, Colours: terminal && os.Getenv("NO_COLOR") == "",
-		GardenPlan: func(cluster clientcmd.ClientConfig) *cobra.Command {
-			return plan.KubectlCommand(self, cluster, os.Stdin)
+		GardenCommands: func(cluster clientcmd.ClientConfig) []*cobra.Command {
+			return []*cobra.Command{plan.KubectlCommand(self, cluster, os.Stdin), upgrade.KubectlCommand(self, cluster)}
 		},
 	})
 	err := command.ExecuteContext(ctx)

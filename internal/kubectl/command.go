@@ -2,7 +2,7 @@
 // approve write.
 //
 // Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data
-// of a Secret; Options.GardenPlan does.
+// of a Secret; Options.GardenCommands do.
 package kubectl
 
 import (
@@ -30,8 +30,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Terminal is true if Out is a terminal, and Colours if it shows colours.
 	Terminal, Colours bool
-	// GardenPlan returns the command that foresees a reconciliation of a Garden in a cluster.
-	GardenPlan func(cluster clientcmd.ClientConfig) *cobra.Command
+	// GardenCommands returns the commands that foresee reconciliations of a Garden in a cluster.
+	GardenCommands func(cluster clientcmd.ClientConfig) []*cobra.Command
 	// Version is the version of the program.
 	Version string
 }

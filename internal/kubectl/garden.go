@@ -18,7 +18,6 @@ func (p *program) garden() *cobra.Command {
 	garden := &cobra.Command{Use: "garden", Short: "Answer questions about Gardens"}
 	garden.AddCommand(
 		p.gardenStatus(),
-		p.GardenPlan(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(p.rules, p.overrides)),
 		&cobra.Command{
 			Use: "tasks [GARDEN]", Short: "List the tasks of a Garden that are not done; with -o wide, all tasks", Args: cobra.MaximumNArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
@@ -40,6 +39,7 @@ func (p *program) garden() *cobra.Command {
 				return p.print(view.TasksOf(&gardens[0]))
 			},
 		})
+	garden.AddCommand(p.GardenCommands(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(p.rules, p.overrides))...)
 	return garden
 }
 

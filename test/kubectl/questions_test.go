@@ -461,8 +461,9 @@ func (u user) ask(command string) (output string, code int) {
 	var out bytes.Buffer
 	tomorrow := clocktesting.NewFakePassiveClock(time.Now().Add(24*time.Hour + 30*time.Minute))
 	root := kubectl.Command(kubectl.Options{
-		Out: &out, Err: &out, Clock: tomorrow, GardenPlan: func(cluster clientcmd.ClientConfig) *cobra.Command {
-			return plan.KubectlCommand(process.Program{Name: "kubectl-espalier", Source: "runtime"}, cluster, strings.NewReader(""))
+		Out: &out, Err: &out, Clock: tomorrow, GardenCommands: func(cluster clientcmd.ClientConfig) []*cobra.Command {
+			self := process.Program{Name: "kubectl-espalier", Source: "runtime"}
+			return []*cobra.Command{plan.KubectlCommand(self, cluster, strings.NewReader(""))}
 		},
 	})
 	arguments := strings.Fields(strings.ReplaceAll(command, "team-shops", u.Namespace))

@@ -757,6 +757,25 @@ func TestGardenOfALaterVersionIsNotTouched(t *testing.T) {
 	}
 }
 
+// The process of the earlier version has started before the upgrade, and gets the lease after it.
+func TestEarlierOperatorThatTakesTheLeaseLateRollsNothingBack(t *testing.T) {
+	s := newInstalledScene(t)
+	late := *s.reconciler
+	late.Operator.Image = func(binary string) string { return "example.com/" + binary + ":v0" }
+	s.reconciler.Identity.Version = "v1.150.0"
+	s.mustReconcile()
+	before := s.snapshot()
+	s.edit(annotated("gardener.cloud/operation", "reconcile"))
+	s.edit(func(g *operatorv1alpha1.Garden) { g.Spec.VirtualCluster.Kubernetes.Version = "1.34.1" })
+	s.requests.Reset()
+	for range 2 {
+		_, err := late.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.get())})
+		s.Expect(err).To(MatchError(ContainSubstring("downgrading Gardener is not supported")))
+	}
+	s.Expect(s.requests.Writes()).To(BeEmpty())
+	s.Expect(s.snapshot()).To(Equal(before))
+}
+
 func TestInvalidGardenIsRefused(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		change func(*operatorv1alpha1.Garden)

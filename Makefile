@@ -234,8 +234,12 @@ rights: ## Record which rights the tests of a family use, and write the table of
 	  go run ./test/local/testservers run -- go test -ldflags=-w -vet=off -count=1 -timeout 30m ./internal/$(FAMILY)/...
 
 .PHONY: restarts
-restarts: ## List the workloads of a Garden that restart compared with a release, for its notes (BASE=v1.0.0; BASE=HEAD: what is not committed)
-	@go run ./hack/restarts -base $(BASE)
+restarts: ## List the workloads of a Garden that restart compared with the last release (BASE=v1.0.0: another one; BASE=HEAD: what is not committed)
+	@go run ./hack/restarts -base "$(BASE)"
+
+.PHONY: release-notes
+release-notes: ## Print the notes of the next release: its section of the change log, and the workloads of a Garden that restart
+	@go run ./hack/restarts -notes -base "$(BASE)"
 
 .PHONY: garden-crds
 garden-crds: ## Copy the CRDs of other projects that garden-operator deploys from their Go modules

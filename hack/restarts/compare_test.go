@@ -50,3 +50,12 @@ func TestRestartsAreListedWithTheirVariants(t *testing.T) {
 	_, err = compare(before, after)
 	g.Expect(err).To(MatchError(ContainSubstring("no test in web calls goldentest.Compare with a literal base")))
 }
+
+func TestNotesHaveTheSectionOfTheNextRelease(t *testing.T) {
+	g := NewWithT(t)
+	section, err := sectionOf("# Log\n\n## Not released\n\n### Changed\n\n- a\n\n## v1.0.0\n\n- b\n")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(section).To(Equal("### Changed\n\n- a\n"))
+	_, err = sectionOf("# Log\n")
+	g.Expect(err).To(MatchError(ContainSubstring("has no section")))
+}

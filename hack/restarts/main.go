@@ -1,6 +1,6 @@
 // Command restarts lists the workloads of a Garden whose Pods are replaced when this version of garden-operator takes the place of another
 // one, in Markdown for release notes. It compares the golden files of the components in the working tree with the golden files of a commit:
-// each variant of a component is a part of a Garden. `make restarts BASE=v1.0.0` runs it.
+// each variant of a component is a part of a Garden. `make restarts` runs it, and `make release-notes` prints the whole notes of a release.
 package main
 
 import (
@@ -13,22 +13,33 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 	"testing/fstest"
 )
 
 func main() {
-	base := flag.String("base", "HEAD", "commit or tag to compare with")
+	base := flag.String("base", "", "commit or tag to compare with; empty: the last release or, if there is none, the parent of the commit")
+	notes := flag.Bool("notes", false, "print the notes of the next release: what "+changelog+" says about it, and the list")
 	flag.Parse()
-	if err := run(*base, os.Stdout); err != nil {
+	if err := run(*base, *notes, os.Stdout); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-// folder is the folder of all components, each of which has its golden files in testdata.
-const folder = "internal/garden/component"
+const (
+	// folder is the folder of all components, each of which has its golden files in testdata.
+	folder = "internal/garden/component"
 
-func run(base string, out io.Writer) error {
+	changelog = "CHANGELOG.md"
+	// unreleased is the title of the section of the next release.
+	unreleased = "## Not released\n"
+)
+
+func run(base string, notes bool, out io.Writer) error {
+	if base == "" {
+		base = former()
+	}
 	before, err := read(base)
 	if err != nil {
 		return err
@@ -41,8 +52,39 @@ func run(base string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, changes.markdown(base))
+	text := changes.markdown(base)
+	if notes {
+		content, failure := os.ReadFile(changelog)
+		if failure != nil {
+			return failure
+		}
+		section, failure := sectionOf(string(content))
+		if failure != nil {
+			return failure
+		}
+		text = section + "\n" + text
+	}
+	_, err = io.WriteString(out, text)
 	return err
+}
+
+// sectionOf returns the section of the next release in a change log, without its title.
+func sectionOf(log string) (string, error) {
+	_, section, found := strings.Cut(log, unreleased)
+	if !found {
+		return "", fmt.Errorf("%s has no section %q", changelog, strings.TrimSpace(unreleased))
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	return strings.TrimSpace(section) + "\n", nil
+}
+
+// former returns the tag of the last release before the commit of the working tree or, if there is none, the parent of the commit.
+func former() string {
+	tag, err := exec.Command("git", "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^").Output()
+	if err != nil { // there is no tag
+		return "HEAD^"
+	}
+	return strings.TrimSpace(string(tag))
 }
 
 // read returns the folder of all components in a commit.

@@ -192,6 +192,7 @@ func TestMilestones(t *testing.T) {
 				"Deploying custom resource definitions for victoria-operator", "Deploying custom resource definitions for perses-operator",
 				"Deploying nginx-ingress controller", "Deploying runtime system resources", "Deploying Kubernetes vertical pod autoscaler",
 				"Deploying ETCD Druid", "Deploying Istio", "Checking preconditions of virtual garden", "Reconciling main ETCD backup entry",
+				"Removing confirmed leftovers of a former garden",
 			},
 		},
 		"the vertical pod autoscaler starts when the kinds of monitoring are served": {

@@ -449,12 +449,28 @@ func (c Cluster) DeleteDefinition(
 
 // HasAny reports whether a cluster has an object of a kind. It has none of a kind that is not served.
 func HasAny(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) (bool, error) {
+	found, err := listOne(ctx, c, kind)
+	if err != nil && !IsGone(err) {
+		return false, err
+	}
+	return len(found) > 0, nil
+}
+
+// CheckServed returns an error that satisfies IsGone if a cluster does not serve a kind. It asks the API server, because the mapper of a
+// client still knows a kind whose definition was deleted.
+func CheckServed(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) error {
+	_, err := listOne(ctx, c, kind)
+	return err
+}
+
+// listOne returns at most one object of a kind.
+func listOne(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := c.List(ctx, list, client.Limit(1)); err != nil && !IsGone(err) {
-		return false, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+	if err := c.List(ctx, list, client.Limit(1)); err != nil {
+		return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
 	}
-	return len(list.Items) > 0, nil
+	return list.Items, nil
 }
 
 // IsFree reports whether an object does not exist, or belongs to a ManagedResource. Another ManagedResource must not take it.
@@ -481,14 +497,13 @@ func (c Cluster) CheckUnused(ctx context.Context, definition *unstructured.Unstr
 		if served, _, _ := unstructured.NestedBool(version, "served"); !served {
 			continue
 		}
-		list := &metav1.PartialObjectMetadataList{}
 		name, _, _ := unstructured.NestedString(version, "name")
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: name, Kind: kind + "List"})
-		if err := c.Client.List(ctx, list, client.Limit(1)); err != nil && !IsGone(err) {
-			return fmt.Errorf("list objects of %s: %w", describe(definition), err)
+		found, err := listOne(ctx, c.Client, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
+		if err != nil && !IsGone(err) {
+			return err
 		}
-		if len(list.Items) > 0 {
-			return fmt.Errorf("%w: %s, for example %s", ErrInUse, definition.GetName(), client.ObjectKeyFromObject(&list.Items[0]))
+		if len(found) > 0 {
+			return fmt.Errorf("%w: %s, for example %s", ErrInUse, definition.GetName(), client.ObjectKeyFromObject(&found[0]))
 		}
 		return nil
 	}

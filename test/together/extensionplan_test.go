@@ -172,7 +172,7 @@ func (i installed) plan() (string, error) {
 	var out bytes.Buffer
 	command := kubectl.Command(kubectl.Options{
 		Out: &out, Err: &out, Clock: clock.RealClock{},
-		GardenPlan: func(clientcmd.ClientConfig) *cobra.Command { return &cobra.Command{Use: "plan"} },
+		GardenCommands: func(clientcmd.ClientConfig) []*cobra.Command { return nil },
 	})
 	command.SetArgs([]string{"plan", shop, "-n", gardenNamespace, "--kubeconfig", binary.WriteKubeconfig(i.T, i.Servers.Source.Kubeconfig)})
 	err := command.ExecuteContext(i.Ctx)

@@ -32,6 +32,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
@@ -675,6 +676,18 @@ func TestDisabledAutoscalerNeedsOneInTheCluster(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("VPA is required for runtime cluster but CRD is not installed: ")))
 	s.Expect(s.get().Status.LastOperation.State).To(BeEquivalentTo("Error"))
 	s.Expect(s.get().Status.LastOperation.Description).To(ContainSubstring("VPA is required for runtime cluster but CRD is not installed"))
+}
+
+func TestDeletionOfTheAutoscalersDefinitionIsNoticed(t *testing.T) {
+	s := newScene(t)
+	s.create(func(g *operatorv1alpha1.Garden) { g.Spec.RuntimeCluster.Settings = nil })
+	s.mustReconcile() // so the mapper of the operator knows the kind
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	s.Expect(s.exists(definition, "", "verticalpodautoscalers.autoscaling.k8s.io")).To(BeTrue())
+	s.Expect(s.admin.Delete(t.Context(), definition)).To(Succeed())
+	s.awaitUnserved(object.AutoscalerKind)
+	_, err := s.reconcile()
+	s.Expect(err).To(MatchError(ContainSubstring("VPA is required for runtime cluster but CRD is not installed: ")))
 }
 
 func TestOneWildcardCertificateIsAllowed(t *testing.T) {

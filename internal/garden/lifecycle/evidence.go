@@ -18,6 +18,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/manifest"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
@@ -108,11 +109,11 @@ func (r *Reconciler) users(ctx context.Context, garden *operatorv1alpha1.Garden)
 		}
 	}
 	found := &users{}
-	content := map[string][]byte{}
+	content := map[string]map[string][]byte{}
 	for i := range all.Items {
 		secret := &all.Items[i]
 		found.secrets = append(found.secrets, secret.ObjectMeta)
-		content[secret.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
+		content[secret.Name] = secret.Data
 	}
 	for kind, list := range map[string]client.ObjectList{"Deployment": deployments, "Etcd": etcds, "ManagedResource": sets} {
 		err := meta.EachListItem(list, func(o runtime.Object) error {
@@ -168,7 +169,7 @@ func (r *Reconciler) ownUser(ctx context.Context, known component.Object) (user,
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Operator.Namespace, Name: known.Name}, o); err != nil {
 		return user{}, err
 	}
-	content := map[string][]byte{}
+	content := map[string]map[string][]byte{}
 	if set, isSet := o.(*resourcesv1alpha1.ManagedResource); isSet {
 		for _, each := range set.Spec.SecretRefs {
 			secret := &corev1.Secret{}
@@ -176,21 +177,21 @@ func (r *Reconciler) ownUser(ctx context.Context, known component.Object) (user,
 			if client.IgnoreNotFound(err) != nil {
 				return user{}, err
 			}
-			content[each.Name] = slices.Concat(slices.Collect(maps.Values(secret.Data))...)
+			content[each.Name] = secret.Data
 		}
 	}
 	return userOf(known.Kind, o, content)
 }
 
 // userOf returns an object of a kind as a user of keys. Content has the data of Secrets by name.
-func userOf(kind string, o runtime.Object, content map[string][]byte) (user, error) {
-	manifest, err := json.Marshal(o)
+func userOf(kind string, o runtime.Object, content map[string]map[string][]byte) (user, error) {
+	text, err := json.Marshal(o)
 	if err != nil {
 		return user{}, fmt.Errorf("encode %s: %w", kind, err)
 	}
 	if set, isSet := o.(*resourcesv1alpha1.ManagedResource); isSet {
 		for _, each := range set.Spec.SecretRefs {
-			manifest = slices.Concat(manifest, []byte("\n"), content[each.Name])
+			text = appendManifests(text, content[each.Name])
 		}
 	}
 	named, err := meta.Accessor(o)
@@ -198,7 +199,7 @@ func userOf(kind string, o runtime.Object, content map[string][]byte) (user, err
 		return user{}, fmt.Errorf("read name of %s: %w", kind, err)
 	}
 	return user{
-		name: kind + " " + named.GetNamespace() + "/" + named.GetName(), secrets: secrets.NamesIn(manifest),
+		name: kind + " " + named.GetNamespace() + "/" + named.GetName(), secrets: secrets.NamesIn(text),
 		isOwn: slices.ContainsFunc(components.KeyUsers(), func(known component.Object) bool {
 			return known.Kind == kind && known.Name == named.GetName()
 		}),
@@ -215,6 +216,19 @@ func (u *users) volumesThatNeed(logicalName string) []string {
 		return nil
 	}
 	return u.volumes
+}
+
+// appendManifests appends the data of the Secret of a ManagedResource, and its manifests: those of Gardener's operator are compressed.
+// Manifests that cannot be read count as they are.
+func appendManifests(text []byte, data map[string][]byte) []byte {
+	for key, value := range data {
+		text = append(append(text, '\n'), value...)
+		documents, _ := manifest.Split(key, value, 0)
+		for i := range documents {
+			text = append(append(text, '\n'), documents[i].Raw...)
+		}
+	}
+	return text
 }
 
 // evidence returns the evidence for keys of a logical name, other than the Secret with the current one.

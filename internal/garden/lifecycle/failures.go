@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/excerpt"
 	"github.com/espalier-dev/espalier/internal/flow"
@@ -81,7 +82,7 @@ func withRemedy(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): %w", err)
-	case meta.IsNoMatchError(err):
+	case meta.IsNoMatchError(err), apply.IsUnserved(err): // the mapper may still know a kind whose definition was deleted
 		return fmt.Errorf("a definition is missing (those of the operator are deployed again at the next attempt): %w", err)
 	}
 	return err

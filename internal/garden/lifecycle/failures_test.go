@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -40,13 +41,18 @@ func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
 	g := NewWithT(t)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New("no"))
 	missing := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "druid.gardener.cloud", Kind: "Etcd"}}
+	etcds := schema.GroupResource{Group: "druid.gardener.cloud", Resource: "etcds"}
+	unserved := apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", etcds, "", "404 page not found", 0, true)
 	g.Expect(withRemedy(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
 		"the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): " +
 			`deploy a: secrets "a" is forbidden: no`,
 	))
-	g.Expect(withRemedy(missing)).To(
-		MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
-	)
+	for _, each := range []error{missing, unserved} {
+		g.Expect(withRemedy(each)).To(
+			MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
+		)
+	}
+	g.Expect(withRemedy(apierrors.NewNotFound(etcds, "a"))).To(MatchError(`etcds.druid.gardener.cloud "a" not found`))
 	g.Expect(withRemedy(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
 	g.Expect(withRemedy(errors.New("other"))).To(MatchError("other"))
 	g.Expect(withRemedy(nil)).To(Succeed())

@@ -43,6 +43,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
+	"github.com/espalier-dev/espalier/internal/rollout"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -169,7 +170,7 @@ func prepare(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	prepared.empty = maps.Clone(prepared.bare)
 	for key, value := range installed {
-		if strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
+		if strings.HasPrefix(key, definitionKey("")) {
 			prepared.empty[key] = value
 		}
 	}
@@ -185,8 +186,7 @@ func newSceneIn(t *testing.T, state local.Stored) *scene {
 	}
 	servers := binary.Servers(t)
 	s.admin, s.virtual = s.connect(servers.Target.Config, nil), servers.Source.Config
-	s.Expect(prepared.storage.Restore(t.Context(), state)).To(Succeed())
-	s.awaitDefinitions(state)
+	s.restoreStorage(state)
 	images, err := imagevector.Embedded()
 	s.Expect(err).NotTo(HaveOccurred())
 	operator := s.connect(prepared.operator, s.requests.Wrap)
@@ -215,21 +215,46 @@ func (s *scene) connection(operator client.Reader) *virtual.Connection {
 	}
 }
 
-// awaitDefinitions waits until the API server serves the kinds whose definitions a state has.
-func (s *scene) awaitDefinitions(state local.Stored) {
+// restoreStorage restores a state. It waits until the API server serves the kinds whose definitions the state has, and no others.
+func (s *scene) restoreStorage(state local.Stored) {
 	s.t.Helper()
+	before := &apiextensionsv1.CustomResourceDefinitionList{}
+	s.Expect(s.admin.List(s.t.Context(), before)).To(Succeed())
+	s.Expect(prepared.storage.Restore(s.t.Context(), state)).To(Succeed())
+	for i := range before.Items {
+		if _, remains := state[definitionKey(before.Items[i].Name)]; !remains {
+			s.awaitUnserved(kindOf(&before.Items[i]))
+		}
+	}
 	for key, value := range state {
-		if !strings.HasPrefix(key, "/registry/apiextensions.k8s.io/") {
+		if !strings.HasPrefix(key, definitionKey("")) {
 			continue
 		}
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		s.Expect(json.Unmarshal(value, definition)).To(Succeed())
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{
-			Group: definition.Spec.Group, Version: definition.Status.StoredVersions[0], Kind: definition.Spec.Names.ListKind,
-		})
-		s.Eventually(func() error { return s.admin.List(s.t.Context(), list, client.Limit(1)) }, binary.Patience).Should(Succeed())
+		s.Eventually(rollout.CheckServed, binary.Patience).
+			WithArguments(s.t.Context(), s.admin, kindOf(definition)).Should(Succeed())
 	}
+}
+
+// awaitUnserved waits until the API server does not serve a kind.
+func (s *scene) awaitUnserved(kind schema.GroupVersionKind) {
+	s.t.Helper()
+	s.Eventually(rollout.CheckServed, binary.Patience).WithArguments(s.t.Context(), s.admin, kind).Should(Satisfy(rollout.IsGone))
+}
+
+// definitionKey returns the key of a CustomResourceDefinition in etcd.
+func definitionKey(name string) string {
+	return "/registry/apiextensions.k8s.io/customresourcedefinitions/" + name
+}
+
+// kindOf returns the kind that a definition defines, in a version that was stored.
+func kindOf(d *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionKind {
+	version := d.Spec.Versions[0].Name
+	if len(d.Status.StoredVersions) > 0 {
+		version = d.Status.StoredVersions[0]
+	}
+	return schema.GroupVersionKind{Group: d.Spec.Group, Version: version, Kind: d.Spec.Names.Kind}
 }
 
 // createAccount creates the ServiceAccount of the Pods of Deployments, as kube-controller-manager does.

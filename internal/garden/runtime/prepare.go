@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +18,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/auditpolicy"
 	"github.com/espalier-dev/espalier/internal/garden/component/network"
+	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/values"
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
@@ -38,10 +38,13 @@ const genericKubeconfigContext = "garden"
 // Prepare deploys the namespace of the Garden. It fails if the runtime cluster lacks a definition that the Garden expects there.
 func (p *Platform) Prepare(ctx context.Context) error {
 	if !p.Values.VerticalPodAutoscaler {
-		kind := schema.GroupKind{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}
-		if _, err := p.Cluster.Client.RESTMapper().RESTMapping(kind); err != nil {
+		err := rollout.CheckServed(ctx, p.Cluster.Client, object.AutoscalerKind)
+		if rollout.IsGone(err) {
 			return fmt.Errorf("VPA is required for runtime cluster but CRD is not installed: %w "+
 				"(install one, or set spec.runtimeCluster.settings.verticalPodAutoscaler.enabled to true)", err)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	namespace, err := Namespace(p.Values, p.Garden)

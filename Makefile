@@ -123,7 +123,7 @@ fights: ## Let the controllers of Kubernetes and a kubelet complete objects of a
 .PHONY: e2e-garden
 e2e-garden: up-garden ## Test the Garden of `make up-garden`: data, faults with the time to recover, kills of the operator (GARDEN=garden: label filter)
 	KUBECONFIG=$(CURDIR)/.local/node/kubeconfig E2E_VERSION=$(VERSION) \
-	  go test -tags e2e -count=1 -v -timeout 4h ./test/e2e/garden-operator \
+	  go test -tags e2e -count=1 -vet=off -v -timeout 4h ./test/e2e/garden-operator \
 	  -ginkgo.v -ginkgo.no-color -ginkgo.timeout 4h -ginkgo.label-filter='$(GARDEN)'
 
 .PHONY: test-unit
@@ -150,33 +150,33 @@ mistakes: ## Make MISTAKES (200) generated mistakes in every manifest of the cor
 .PHONY: drift
 drift: ## Make every edit of the corpus as another client; each must be repaired and planned, or be on the list of those that stay (GENERATE_SEED=1)
 	DRIFT=all GENERATE_SEED=$${GENERATE_SEED:-1} go run ./test/local/testservers run -- \
-	  go test -count=1 -v -timeout 120m -run '^TestGeneratedDrift' ./internal/managedresource/applier
+	  go test -count=1 -vet=off -v -timeout 120m -run '^TestGeneratedDrift' ./internal/managedresource/applier
 
 .PHONY: yaml
 yaml: ## Read documents with each break and encoding that YAML knows, for GENERATE (2m); none may be dropped (GENERATE_SEED=1 chooses them)
-	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} go test -count=1 -v -timeout 60m \
+	GENERATE=$(GENERATE) GENERATE_SEED=$${GENERATE_SEED:-1} go test -count=1 -vet=off -v -timeout 60m \
 	  -run '^TestGenerated.*YAML|^TestDocumentsAreRead' ./internal/apply/manifest | grep -vE '^ *(=== |--- PASS.*/)'
 
 .PHONY: rotations
 rotations: ## Run INTERLEAVINGS (10000) random orders of rotations, crashes, losses and restores of keys (GENERATE_SEED=1 chooses them)
 	INTERLEAVINGS=$${INTERLEAVINGS:-10000} GENERATE_SEED=$${GENERATE_SEED:-1} \
-	  go test -count=1 -v -timeout 60m -run '^TestGeneratedInterleavings' ./internal/garden/rotation | grep -vE '^ *(=== |--- PASS.*/case)'
+	  go test -count=1 -vet=off -v -timeout 60m -run '^TestGeneratedInterleavings' ./internal/garden/rotation | grep -vE '^ *(=== |--- PASS.*/case)'
 
 .PHONY: orders
 orders: ## Run ORDERS (200) random orders of the same events on API servers (GENERATE_SEED=1 chooses them)
 	ORDERS=$${ORDERS:-200} GENERATE_SEED=$${GENERATE_SEED:-1} go run ./test/local/testservers run -- \
-	  go test -count=1 -v -timeout 240m -run '^TestGeneratedOrders' ./internal/garden/lifecycle | grep -vE '^ *(=== |--- PASS.*/case)'
+	  go test -count=1 -vet=off -v -timeout 240m -run '^TestGeneratedOrders' ./internal/garden/lifecycle | grep -vE '^ *(=== |--- PASS.*/case)'
 
 # All crash points of a whole Garden take hours, so `make crash` tries those of its parts.
 CRASHED ?= $$(hack/packages.sh TestCrashPoints ./internal/... | grep -vx ./internal/garden/lifecycle)
 .PHONY: crash
 crash: ## Disconnect the controller at every request of every scenario, and inject every fault (CRASH_SAMPLE=100 runs a sample)
 	CRASH_SAMPLE=$${CRASH_SAMPLE:-0} CRASH_RANDOM=$${CRASH_RANDOM:-100} CRASH_FAULTS=$${CRASH_FAULTS:-all} go run ./test/local/testservers run -- \
-	  bash -c 'go test -count=1 -v -timeout 120m ./test/crash/points && go test -count=1 -v -timeout 120m ./test/crash/faults && go test -count=1 -v -timeout 120m -run ^TestCrashPoints $(CRASHED)'
+	  bash -c 'go test -count=1 -vet=off -v -timeout 120m ./test/crash/points && go test -count=1 -vet=off -v -timeout 120m ./test/crash/faults && go test -count=1 -vet=off -v -timeout 120m -run ^TestCrashPoints $(CRASHED)'
 
 .PHONY: kill
 kill: ## Kill managedresource-controller and garden-operator 50 times each (KILLS=50) at random moments and check the result of the next process
-	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -v -timeout 60m -run '^TestCrashKills' ./test/crash/kill ./internal/garden
+	CRASH_KILLS=$(KILLS) go run ./test/local/testservers run -- go test -count=1 -vet=off -v -timeout 60m -run '^TestCrashKills' ./test/crash/kill ./internal/garden
 
 .PHONY: bench
 bench: ## Measure against a bare client, and sets with a ServiceAccount against sets without; print the tables with their targets

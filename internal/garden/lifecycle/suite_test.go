@@ -58,11 +58,11 @@ func TestMain(m *testing.M) {
 
 var start = time.Date(2026, time.February, 28, 12, 0, 0, 0, time.UTC)
 
-// keyPool contains keys that are generated once, because keys take long.
+// keyPool contains keys of certificates, which are generated once, because keys take long.
 var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
 	pool := make([]*rsa.PrivateKey, 8)
 	for i := range pool {
-		key, err := rsa.GenerateKey(rand.Reader, 1024)
+		key, err := newKey()
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +70,9 @@ var keyPool = sync.OnceValues(func() ([]*rsa.PrivateKey, error) {
 	}
 	return pool, nil
 })
+
+// newKey returns a short key: longer ones take long.
+func newKey() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 1024) }
 
 // fewDefinitions are some definitions, at least one for each task. Deploying and destroying all definitions takes many seconds. The
 // operator lists the objects of each of these before it deletes the definition: an API server may need minutes to delete one whose objects
@@ -294,8 +297,16 @@ func (s *scene) connect(config *rest.Config, wrap func(http.RoundTripper) http.R
 	return c
 }
 
+// tokenKeyBits is the length of keys that sign tokens. Keys of certificates are shorter.
+const tokenKeyBits = 4096
+
+// source returns a source of keys. No key that signs tokens comes twice: a server with the former one would accept tokens of the current
+// one. Certificates may have the same key, because their names differ.
 func (s *scene) source() secretconfig.Source {
-	return secretconfig.Source{Random: rand.Reader, RSAKey: func(int) (*rsa.PrivateKey, error) {
+	return secretconfig.Source{Random: rand.Reader, RSAKey: func(bits int) (*rsa.PrivateKey, error) {
+		if bits == tokenKeyBits {
+			return newKey()
+		}
 		pool, err := keyPool()
 		if err != nil {
 			return nil, err

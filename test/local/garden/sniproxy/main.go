@@ -1,6 +1,7 @@
 // Command sniproxy replaces Envoy in a gateway of Istio: it forwards TLS connections, without decrypting them, to the Service that Gateways
 // and VirtualServices define for the host name in the client's first message. It closes connections for all other host names. It supports
-// only servers of port 443 with the mode PASSTHROUGH and routes for TLS. It does not use istiod.
+// only servers of port 443 with the mode PASSTHROUGH and routes for TLS. It does not use istiod. It serves the number of connections as the
+// metric of Envoy.
 //
 // It runs with the arguments, ports and volumes of the gateway's Deployment. Its ServiceAccount must have the right to read Gateways and
 // VirtualServices in all namespaces.
@@ -28,9 +29,10 @@ import (
 )
 
 const (
-	// address is the address for port 443 of the gateway's Service. probes is the address of the readiness probe.
+	// address is the address for port 443 of the gateway's Service. probes is the address of the readiness probe, and metrics of the metrics.
 	address = ":9443"
 	probes  = ":15021"
+	metrics = ":15090"
 	// labelsFile contains the labels of this Pod, by which Gateways select it.
 	labelsFile = "/etc/istio/pod/labels"
 	// drain is how long open connections may continue after a signal.
@@ -72,7 +74,9 @@ func run(ctx context.Context) error {
 		return err
 	}
 	group.Go(func() error { return probeServer().Start(ctx) })
-	group.Go(func() error { return relay.Serve(ctx, listener, drain, connectTo(source.destination)) })
+	counted := &countedListener{Listener: listener}
+	group.Go(func() error { return metricsServer(counted).Start(ctx) })
+	group.Go(func() error { return relay.Serve(ctx, counted, drain, connectTo(source.destination)) })
 	return group.Wait()
 }
 

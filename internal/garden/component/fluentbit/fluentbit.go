@@ -50,8 +50,12 @@ const (
 	units      = "systemd.*"
 )
 
-// Rules returns the rights of fluent-bit beyond the ones that fluent-operator gives it.
-func Rules() []rbacv1.PolicyRule {
+// role is the name of the ClusterRole of fluent-bit. fluent-operator would create one from the field rbacRules, but not while it watches one
+// namespace only.
+const role = "gardener.cloud:logging:fluent-bit"
+
+// rules returns the rights of fluent-bit beyond the ones that fluent-operator gives it.
+func rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rights.Rule("extensions.gardener.cloud", "clusters", rights.Read()...),
 		rights.Rule("opentelemetry.io", "opentelemetrycollectors", rights.Read()...),
@@ -67,6 +71,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 		return nil, err
 	}
 	objects := []client.Object{
+		owner.ClusterRole(role, rules()...), owner.ClusterRoleBinding(role, role, daemonSet.GetName()),
 		scripts, daemonSet, config(),
 		part("ClusterInput", "tail-kubernetes", map[string]any{"tail": map[string]any{
 			"tag": containers, "path": "/var/log/containers/*.log",
@@ -207,7 +212,6 @@ func fluentBit(v values.Values, scripts string) (client.Object, error) {
 				map[string]any{"effect": "NoSchedule", "key": "node-role.kubernetes.io/master"},
 				map[string]any{"effect": "NoSchedule", "key": "node-role.kubernetes.io/control-plane"},
 			},
-			"rbacRules": rulesOf(Rules()),
 			"service": map[string]any{
 				"name": Name, "labels": all, "annotations": observability.Texts(network.From(network.SeedScrapeTargets, scraped...)),
 			},
@@ -226,19 +230,4 @@ func probe(path string, port, delay, period int64) map[string]any {
 		p["initialDelaySeconds"] = delay
 	}
 	return p
-}
-
-func rulesOf(rules []rbacv1.PolicyRule) []any {
-	list := func(texts []string) []any {
-		all := make([]any, 0, len(texts))
-		for _, each := range texts {
-			all = append(all, each)
-		}
-		return all
-	}
-	all := make([]any, 0, len(rules))
-	for _, each := range rules {
-		all = append(all, map[string]any{"apiGroups": list(each.APIGroups), "resources": list(each.Resources), "verbs": list(each.Verbs)})
-	}
-	return all
 }

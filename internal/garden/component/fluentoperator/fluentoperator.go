@@ -55,15 +55,16 @@ func Objects(v values.Values) ([]client.Object, error) {
 
 const all = "*"
 
-// clusterRules returns the rules for objects without a namespace, and the rules of fluent-bit: a program may only grant rights that it has.
+// clusterRules returns the rules for objects without a namespace, and for Pods, which fluent-bit may read: a program may only grant rights
+// that it has.
 func clusterRules() []rbacv1.PolicyRule {
-	return append([]rbacv1.PolicyRule{
+	return []rbacv1.PolicyRule{
 		rights.Rule(fluentbit.Group, "clusterfilters;clusterfluentbitconfigs;clusterinputs;clustermultilineparsers;clusteroutputs;"+
 			"clusterparsers;collectors;filters;fluentbitconfigs;fluentbits;multilineparsers;outputs;parsers", all),
 		rights.Rule(fluentbit.Group, "fluentbits/finalizers;fluentbits/status;collectors/finalizers;collectors/status", all),
 		rights.Rule("", "namespaces;pods", rights.Read()...),
 		rights.Rule("apiextensions.k8s.io", "customresourcedefinitions", rights.Read()...),
-	}, fluentbit.Rules()...)
+	}
 }
 
 // namespaceRules returns the rules for objects in the namespace of the Garden. As the program watches one namespace only, it creates a Role

@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,14 +27,7 @@ import (
 
 // The programs of monitoring and logs of a local garden, as users reach them with `kubectl get --raw`.
 var _ = Describe("observability of a Garden", Ordered, Label("garden", "observability"), func() {
-	BeforeAll(func(ctx SpecContext) {
-		requireLocalGarden(ctx)
-		err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "prometheus-garden"}, &corev1.Service{})
-		if apierrors.IsNotFound(err) {
-			Skip("SKIPPED: the garden runs without OBSERVABILITY=true")
-		}
-		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(2*patience))
+	BeforeAll(requireObservability, NodeTimeout(2*patience))
 
 	for _, service := range []string{"prometheus-garden:80", "prometheus-longterm:80"} {
 		It("has all targets of "+service+" up, and evaluates rules without errors", func(ctx SpecContext) {
@@ -69,21 +63,71 @@ var _ = Describe("observability of a Garden", Ordered, Label("garden", "observab
 	}, SpecTimeout(patience+time.Minute))
 
 	It("stores each of 10,000 lines of a Pod", func(ctx SpecContext) {
-		const number = 10000
-		image, err := imageOf(ctx, "lines")
-		Expect(err).NotTo(HaveOccurred())
-		text := fmt.Sprintf("pear-%d", time.Now().Unix())
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: text},
-			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
-				Name: "lines", Image: image, Args: []string{text, strconv.Itoa(number)},
-			}}},
-		}
-		Expect(c.Client.Create(ctx, pod)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, pod)).To(Succeed()) })
-		Eventually(ctx, storedLines).WithArguments(text).WithTimeout(2 * time.Minute).Should(Equal(number))
+		text := writeLines(ctx)
+		reportLines(ctx, text)
 	}, SpecTimeout(patience))
+
+	for _, deployment := range []string{"opentelemetry-collector-collector", "vlsingle-victoria-logs"} {
+		It("stores each of 10,000 lines although the Pod of "+deployment+" is deleted", func(ctx SpecContext) {
+			text := writeLines(ctx, "600ms")
+			Eventually(ctx, storedLines).WithArguments(text).WithTimeout(patience).Should(HaveField("Different", And(
+				BeNumerically(">", 0), BeNumerically("<", lines))))
+			d := &appsv1.Deployment{}
+			Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: deployment}, d)).To(Succeed())
+			deletePods(ctx, d.Spec.Selector.MatchLabels)
+			reportLines(ctx, text)
+		}, SpecTimeout(2*patience))
+	}
 })
+
+// requireObservability skips the specs unless the cluster has the local garden with monitoring and logs.
+func requireObservability(ctx SpecContext) {
+	GinkgoHelper()
+	requireLocalGarden(ctx)
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "prometheus-garden"}, &corev1.Service{})
+	if apierrors.IsNotFound(err) {
+		Skip("SKIPPED: the garden runs without OBSERVABILITY=true")
+	}
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// lines is the number of lines that writeLines writes.
+const lines = 10000
+
+// writeLines starts a Pod that writes lines, and returns the text with which they begin, which is also the name of the Pod. With a pause,
+// the Pod pauses after every hundred lines.
+func writeLines(ctx context.Context, pause ...string) string {
+	GinkgoHelper()
+	image, err := imageOf(ctx, "lines")
+	Expect(err).NotTo(HaveOccurred())
+	text := fmt.Sprintf("pear-%d", time.Now().Unix())
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: text},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
+			Name: "lines", Image: image, Args: append([]string{text, strconv.Itoa(lines)}, pause...),
+		}}},
+	}
+	Expect(c.Client.Create(ctx, pod)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(c.Client.Delete(ctx, pod)).To(Succeed()) })
+	return text
+}
+
+// reportLines waits until all lines are stored, and reports how long after the end of the Pod they were, and how many are stored twice.
+func reportLines(ctx context.Context, text string) {
+	GinkgoHelper()
+	var found stored
+	Eventually(ctx, func(ctx context.Context) (_ int, err error) {
+		found, err = storedLines(ctx, text)
+		return found.Different, err
+	}).WithTimeout(patience).Should(Equal(lines))
+	read := time.Now()
+	pod := &corev1.Pod{}
+	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: "default", Name: text}, pod)).To(Succeed())
+	end := pod.Status.ContainerStatuses[0].State.Terminated
+	Expect(end).NotTo(BeNil())
+	AddReportEntry("lines of "+text, fmt.Sprintf("all %d stored %s after the last one, %d of them twice", found.Different,
+		read.Sub(end.FinishedAt.Time).Round(time.Second), found.All-found.Different))
+}
 
 // raw returns the answer of a Service of the garden, through the API server.
 func raw(ctx context.Context, service, path string, query url.Values) (string, error) {
@@ -152,18 +196,22 @@ func series(ctx context.Context, service, query string) (int, error) {
 	return len(data.Result), err
 }
 
-// storedLines returns the number of different lines in VictoriaLogs that begin with a text.
-func storedLines(ctx context.Context, text string) (int, error) {
+// stored are the numbers of lines in VictoriaLogs.
+type stored struct {
+	All       int `json:"all,string"`
+	Different int `json:"different,string"`
+}
+
+// storedLines returns the numbers of lines in VictoriaLogs of a Pod.
+func storedLines(ctx context.Context, pod string) (stored, error) {
+	found := stored{}
 	answer, err := raw(ctx, "logging-vl:9428", "/select/logsql/query", url.Values{
-		"query": {fmt.Sprintf(`{k8s.pod.name=%q} | stats count_uniq(_msg) found`, text)}, "start": {"1h"},
+		"query": {fmt.Sprintf(`{k8s.pod.name=%q} | stats count() all, count_uniq(_msg) different`, pod)}, "start": {"1h"},
 	})
 	if err != nil {
-		return 0, err
+		return found, err
 	}
-	found := struct {
-		Found int `json:"found,string"`
-	}{}
-	return found.Found, json.Unmarshal([]byte(strings.TrimSpace(answer)), &found)
+	return found, json.Unmarshal([]byte(strings.TrimSpace(answer)), &found)
 }
 
 // imageOf returns an image of the list that `make up-garden` gives the operator.

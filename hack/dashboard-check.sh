@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that every query of the dashboard in deploy/observability returns data from a running `make up`, and that every alert can be
+# Checks that every query of the dashboard about ManagedResources returns data from a running `make up`, and that every alert can be
 # evaluated. If nothing runs, it runs `make up`, and `make down` at the end. Called by `make dashboard-check`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -76,7 +76,7 @@ for round in 1 2 3; do
   activity
   read_metrics
   read_metrics
-  if "$scratch/check" -dashboard "deploy/observability/$binary.dashboard.json" -rules "deploy/observability/$binary.rules.yaml" "${reads[@]}"; then
+  if "$scratch/check" -dashboard deploy/observability/dashboards/espalier-managedresources.json -rules "deploy/observability/$binary.rules.yaml" "${reads[@]}"; then
     exit 0
   fi
 done

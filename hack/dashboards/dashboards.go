@@ -1,13 +1,12 @@
 package main
 
-// dashboards returns all dashboards. For an installation without a garden, there is one more about managedresource-controller in
-// deploy/observability, with variables and more panels.
+// dashboards returns all dashboards.
 func dashboards() []dashboard {
 	return []dashboard{overview(), controlPlane(), etcds(), credentials(), managedResources(), webhooks(), clusters(), projects()}
 }
 
 func overview() dashboard {
-	return dashboard{"espalier-garden-overview", "Garden overview", []row{
+	return dashboard{name: "espalier-garden-overview", title: "Garden overview", rows: []row{
 		{"State", []panel{
 			{number, "Since the last success", "**More than two hours:** EspalierGardenNotReconciled.", seconds, 6, []query{
 				{`time() - max(espalier_garden_last_success_timestamp_seconds)`, "last success"},
@@ -87,7 +86,7 @@ func binaries() row {
 }
 
 func controlPlane() dashboard {
-	return dashboard{"espalier-control-plane", "Control plane of the garden", []row{
+	return dashboard{name: "espalier-control-plane", title: "Control plane of the garden", rows: []row{
 		{"API servers", []panel{
 			{lines, "Requests", "By server. **A jump:** a client repeats its requests.", requests, 8, []query{
 				{`sum by (job) (rate(apiserver_request_total[5m]))`, "{{job}}"},
@@ -147,7 +146,7 @@ func controlPlane() dashboard {
 
 func etcds() dashboard {
 	const backupAge = `time() - max by (role, kind) (etcdbr_snapshot_latest_timestamp)`
-	return dashboard{"espalier-etcd", "Etcds of the garden", []row{
+	return dashboard{name: "espalier-etcd", title: "Etcds of the garden", rows: []row{
 		{"Size", []panel{
 			{lines, "Share of the quota", "**75 %, 90 %:** EtcdDbSizeLimitApproaching, EtcdDbSizeLimitCrossed.", ratio, 8, []query{
 				{`max by (role) (etcd_mvcc_db_total_size_in_bytes / etcd_server_quota_backend_bytes)`, "{{role}}"},
@@ -200,7 +199,7 @@ func etcds() dashboard {
 }
 
 func credentials() dashboard {
-	return dashboard{"espalier-credentials", "Credentials and rotations", []row{
+	return dashboard{name: "espalier-credentials", title: "Credentials and rotations", rows: []row{
 		{"Ends", []panel{
 			{lines, "Authorities", "Time that is left. **Less than half a year:** EspalierGardenAuthorityExpires.", seconds, 12, []query{
 				{`min by (secret) (espalier_garden_certificate_expiry_seconds{part="authority"}) - time()`, "{{secret}}"},
@@ -226,64 +225,8 @@ func credentials() dashboard {
 	}}
 }
 
-func managedResources() dashboard {
-	sets := func(condition string) []query {
-		return []query{{
-			`sum by (namespace, status) (max by (namespace, job, status) (espalier_managedresource_sets{condition="` + condition + `"}))`,
-			"{{namespace}} {{status}}",
-		}}
-	}
-	quantiles := func(metric string) []query {
-		return []query{
-			{`histogram_quantile(0.5, sum by (namespace, le) (rate(` + metric + `_bucket[5m])))`, "{{namespace}} 50 %"},
-			{`histogram_quantile(0.99, sum by (namespace, le) (rate(` + metric + `_bucket[5m])))`, "{{namespace}} 99 %"},
-		}
-	}
-	return dashboard{"espalier-managedresources", "ManagedResources", []row{
-		{"State", []panel{
-			{lines, "Applied", "**false:** the condition ResourcesApplied of the ManagedResource names the object.", count, 6, sets("applied")},
-			{lines, "Healthy", "**false:** the condition ResourcesHealthy of the ManagedResource names the object.", count, 6, sets("healthy")},
-			{lines, "Progressing", "**true for long:** a rollout does not end; the condition names it.", count, 6, sets("progressing")},
-			{lines, "Objects by state", "**failed, claimed:** the condition ResourcesApplied names the object.", count, 6, []query{
-				{`sum by (namespace, state) (espalier_managedresource_objects)`, "{{namespace}} {{state}}"},
-			}},
-		}},
-		{"Work", []panel{
-			{
-				lines, "Time to apply a set",
-				"Half, and 99 of 100, are faster. **Long:** an API server or a webhook is slow.",
-				seconds, 12, quantiles("espalier_managedresource_apply_duration_seconds"),
-			},
-			{
-				lines, "Time until a condition shows it",
-				"Half, and 99 of 100, are faster. **More than a second:** all workers are busy, or the API server is slow.",
-				seconds, 12, quantiles("espalier_managedresource_condition_latency_seconds"),
-			},
-			{
-				lines, "Repairs",
-				"In an hour, by the client whose change was undone. **Again and again:** two clients change the same object.",
-				count, 8,
-				[]query{
-					{`sum by (namespace, manager) (increase(espalier_managedresource_drift_repairs_total[1h])) or vector(0)`, "{{namespace}} {{manager}}"},
-				},
-			},
-			{lines, "Garbage", "Objects that nothing refers to. **More and more:** deletions fail.", count, 8, []query{
-				{`sum by (namespace, kind) (espalier_managedresource_garbage_found) or vector(0)`, "{{namespace}} {{kind}}"},
-			}},
-			{
-				lines, "Unwatched objects",
-				"Drift of these is repaired late. **Not 0:** a right to list and watch is missing; the log names the kind.",
-				count, 8,
-				[]query{
-					{`max by (namespace) (espalier_managedresource_unwatched_objects)`, "{{namespace}}"},
-				},
-			},
-		}},
-	}}
-}
-
 func webhooks() dashboard {
-	return dashboard{"espalier-webhooks", "Webhooks", []row{
+	return dashboard{name: "espalier-webhooks", title: "Webhooks", rows: []row{
 		{"Servers", []panel{
 			{
 				lines, "Requests by outcome",
@@ -319,7 +262,7 @@ func webhooks() dashboard {
 }
 
 func clusters() dashboard {
-	return dashboard{"espalier-clusters", "Tokens, CSRs, NetworkPolicies, nodes", []row{
+	return dashboard{name: "espalier-clusters", title: "Tokens, CSRs, NetworkPolicies, nodes", rows: []row{
 		{"Tokens and certificates", []panel{
 			{lines, "Secrets that fail", "**Not 0:** EspalierTokenRenewalFails.", count, 8, []query{
 				{`max by (namespace, job) (espalier_token_failing_secrets)`, "{{namespace}} {{job}}"},
@@ -357,7 +300,7 @@ func clusters() dashboard {
 }
 
 func projects() dashboard {
-	return dashboard{"espalier-projects", "Projects", []row{
+	return dashboard{name: "espalier-projects", title: "Projects", rows: []row{
 		{"Projects", []panel{
 			{lines, "Projects by phase", "**Failed, or Terminating for a week:** ProjectStuckInDeletion.", count, 12, []query{
 				{`max by (phase) (espalier_project_projects)`, "{{phase}}"},

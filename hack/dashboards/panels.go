@@ -4,7 +4,15 @@ package main
 type dashboard struct {
 	// name is the name of its files, and of the object in Kubernetes.
 	name, title string
+	variables   []variable
 	rows        []row
+}
+
+// variable is a label whose values the user chooses. Queries contain its name after $, as a regular expression.
+type variable struct {
+	name, title string
+	// selector selects the series whose values the user can choose from.
+	selector string
 }
 
 // row is a group of panels, which fill lines of maxWidth columns from left to right.
@@ -27,11 +35,12 @@ const (
 type unit struct{ perses, plutono string }
 
 var (
-	count    = unit{"decimal", "short"}
-	seconds  = unit{"seconds", "s"}
-	bytes    = unit{"bytes", "bytes"}
-	ratio    = unit{"percent-decimal", "percentunit"}
-	requests = unit{"requests/sec", "reqps"}
+	count      = unit{"decimal", "short"}
+	seconds    = unit{"seconds", "s"}
+	bytes      = unit{"bytes", "bytes"}
+	ratio      = unit{"percent-decimal", "percentunit"}
+	requests   = unit{"requests/sec", "reqps"}
+	operations = unit{"ops/sec", "ops"}
 )
 
 // maxWidth is the number of columns of a dashboard, and height the number of lines of a panel.

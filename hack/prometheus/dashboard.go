@@ -7,28 +7,21 @@ import (
 	"regexp"
 )
 
-// dashboard contains the fields of Grafana's JSON that the checks use. encoding/json matches
-// their names without regard to case.
+// dashboard contains the fields of the JSON model that the checks use. encoding/json matches their names without regard to case.
 type dashboard struct {
-	UID, Title, Description string
-	Templating              struct{ List []variable }
-	Panels                  []panel
+	UID, Title string
+	Templating struct{ List []variable }
+	Panels     []panel
 }
 
 type variable struct {
 	Name, Type string
-	Datasource *datasource
 	Query      json.RawMessage
-	IncludeAll bool
 	AllValue   string
 }
 
-type datasource struct{ Type, UID string }
-
 type panel struct {
-	ID                       int
 	Type, Title, Description string
-	Datasource               *datasource
 	GridPos                  gridPos
 	FieldConfig              struct{ Defaults struct{ Unit string } }
 	Targets                  []target
@@ -39,7 +32,6 @@ type gridPos struct{ H, W, X, Y int }
 
 type target struct {
 	RefID, Expr, LegendFormat string
-	Datasource                *datasource
 }
 
 func readDashboard(file string) (dashboard, error) {

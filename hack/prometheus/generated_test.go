@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -64,9 +65,15 @@ func TestGeneratedDashboards(t *testing.T) {
 				for _, name := range alertWord.FindAllString(p.Description, -1) {
 					g.Expect(slices.Contains(alerts, name)).To(BeTrue(), "panel %q names the alert %s", p.Title, name)
 				}
+				g.Expect(p.FieldConfig.Defaults.Unit).NotTo(BeEmpty(), p.Title)
+				g.Expect(p.Targets).NotTo(BeEmpty(), p.Title)
 				for _, each := range p.Targets {
-					names, err := metricsOf(each.Expr)
+					names, err := metricsOf(substitute(each.Expr, d.substitutions()))
 					g.Expect(err).NotTo(HaveOccurred(), p.Title)
+					if len(d.Templating.List) > 0 {
+						g.Expect(strings.Count(each.Expr, `namespace=~"$namespace", job=~"$job"`)).
+							To(Equal(len(names)), "panel %q has metrics that are not restricted to the chosen namespace and job", p.Title)
+					}
 					for _, name := range names {
 						g.Expect(documented(name)).To(BeTrue(), "panel %q uses %s, which is not documented", p.Title, name)
 					}
@@ -99,4 +106,35 @@ func TestPersesKnowsAllFieldsOfDashboards(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(again).To(MatchJSON(written), each)
 	}
+}
+
+var panelName = regexp.MustCompile(`\*([^*]+): ([^*:]+)\*`)
+
+// The page about symptoms names panels and alerts that exist.
+func TestPageAboutSymptomsNamesPanelsAndAlerts(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile("../../docs/what-to-look-at.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	panels, alerts := map[string]bool{}, namesOf(alertsIn(t, ruleFiles...))
+	for _, d := range generatedDashboards(t) {
+		for _, p := range d.all() {
+			panels[d.Title+": "+p.Title] = true
+		}
+	}
+	symptoms := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		names := panelName.FindAllStringSubmatch(line, -1)
+		if len(cells) != 3 || len(names) == 0 {
+			continue
+		}
+		symptoms++
+		for _, each := range names {
+			g.Expect(panels).To(HaveKey(each[1]+": "+each[2]), line)
+		}
+		if alert := strings.TrimSpace(cells[2]); alert != "" {
+			g.Expect(alerts).To(ContainElement(alert))
+		}
+	}
+	g.Expect(symptoms).To(BeNumerically(">", 20))
 }

@@ -100,7 +100,7 @@ func (f *Settings) Define(set *pflag.FlagSet) {
 		"`namespace/name` of the ServiceAccount of the operator, whose rights the preflight checks; empty for your own rights")
 }
 
-// Check returns what is wrong with the flags.
+// Check returns the first mistake in the flags.
 func (f *Settings) Check() error {
 	if f.account != "" && strings.Count(f.account, "/") != 1 {
 		return fmt.Errorf("--service-account must be like namespace/name, not %q", f.account)

@@ -27,7 +27,7 @@ type Input struct {
 	Preflight  Preflight
 	// Always makes the preflight run although the Garden has been reconciled before.
 	Always bool
-	// TakeOver makes the plan say what to know before the garden of other programs is taken over. The preflight then always runs.
+	// TakeOver adds the report on the take-over of a garden of other programs to the plan. The preflight then always runs.
 	TakeOver bool
 	// Virtual returns a client for the virtual cluster of that garden. Nil: the virtual cluster is not read.
 	Virtual func(ctx context.Context) (client.Reader, error)

@@ -40,7 +40,7 @@ type Plan struct {
 	Seconds float64 `json:"lastReconciliationSeconds,omitempty"`
 	// Missing are the findings of the preflight.
 	Missing []Finding `json:"missing,omitempty"`
-	// TakeOver says what else to know before the garden of other programs is taken over; nil unless it was asked for.
+	// TakeOver is the report on the take-over of a garden of other programs; nil unless the user asked for it.
 	TakeOver *takeover.Report `json:"takeOver,omitempty"`
 	// Remarks name the changes that the plan does not know.
 	Remarks []string `json:"remarks,omitempty"`

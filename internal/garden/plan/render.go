@@ -156,7 +156,7 @@ func (t *text) tasks(all []Task) {
 	t.line("%s", strings.Join(lines, "\n"))
 }
 
-// takeOver renders what to know before a take-over.
+// takeOver renders the report on a take-over.
 func (t *text) takeOver(p *Plan) {
 	if p.TakeOver == nil {
 		return

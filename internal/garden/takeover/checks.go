@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
-// checks find what is missing, or wrong with the Garden itself.
+// checks find missing objects, and mistakes of the Garden itself.
 var checks = []func(Inventory, *Report){checkCredentials, checkVolumes, checkFinalizers}
 
 // credentials are the credentials that must stay the same, with the consequences of their loss.

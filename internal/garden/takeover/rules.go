@@ -41,7 +41,7 @@ func (l list) add(r *Report, f Finding) {
 	*to = append(*to, f)
 }
 
-// rule says what is to know about some objects.
+// rule puts some objects into a list of the report.
 type rule struct {
 	list   list
 	blocks bool

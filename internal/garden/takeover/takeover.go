@@ -1,6 +1,6 @@
-// Package takeover judges a garden that other programs have deployed, before garden-operator takes it over: what stays unmanaged, what must
-// be removed before, and what would be lost. The objects that the reconciliation writes, and the workloads that it restarts, are in the
-// plan of package plan. Package takeover also removes the leftovers of these programs that a user has confirmed.
+// Package takeover judges a garden that other programs have deployed, before garden-operator takes it over: it lists the objects that stay
+// unmanaged, that must be removed before, and that would be lost. Package plan lists the objects that the reconciliation writes, and the
+// workloads that it restarts. Package takeover also removes the leftovers of these programs that a user has confirmed.
 package takeover
 
 import (

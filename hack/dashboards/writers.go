@@ -26,7 +26,8 @@ func (d dashboard) plutono() ([]byte, error) {
 	}
 	return indented(fields{
 		"uid": d.name, "title": d.title, "schemaVersion": 27, "editable": true, "refresh": "1m", "timezone": "utc",
-		"time": fields{"from": "now-6h", "to": "now"}, "tags": []string{"espalier"}, "templating": fields{"list": d.plutonoVariables()}, "panels": panels,
+		"time": fields{"from": "now-6h", "to": "now"}, "tags": []string{"espalier"},
+		"templating": fields{"list": d.plutonoVariables()}, "panels": panels,
 	})
 }
 

@@ -165,8 +165,10 @@ func (t *text) takeOver(p *Plan) {
 		title    string
 		findings []takeover.Finding
 	}{
-		{"Workloads that restart because ManagedResources take them over", p.TakeOver.Restarts}, {"Would be lost", p.TakeOver.Lost},
-		{"Must be removed", p.TakeOver.Remove}, {"Stays unmanaged", p.TakeOver.Unmanaged},
+		{"Workloads that restart because ManagedResources take them over", p.TakeOver.Restarts},
+		{"Would be lost", p.TakeOver.Lost},
+		{"Must be removed", p.TakeOver.Remove},
+		{"Stays unmanaged", p.TakeOver.Unmanaged},
 	} {
 		t.title(each.title)
 		if len(each.findings) == 0 {

@@ -145,7 +145,8 @@ func (s *simulation) knows(o *unstructured.Unstructured) bool {
 	return written || s.read[idOf(o)]
 }
 
-// inSets returns the objects of the runtime cluster that the ManagedResources of the operation contain, as far as the operation changes them.
+// inSets returns the objects of the runtime cluster that the ManagedResources of the operation contain, as far as the operation changes
+// them.
 func (s *simulation) inSets(ctx context.Context) (map[id]*unstructured.Unstructured, error) {
 	all, err := s.histories(ctx)
 	if err != nil {

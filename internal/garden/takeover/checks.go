@@ -102,8 +102,10 @@ func hasBackup(garden *operatorv1alpha1.Garden) bool {
 func checkFinalizers(in Inventory, r *Report) {
 	for _, each := range in.Garden.Finalizers {
 		if !slices.Contains(knownFinalizers, each) {
-			r.Unmanaged = append(r.Unmanaged, Finding{Object: "Garden " + in.Garden.Name, Cluster: Runtime,
-				Message: "garden-operator does not remove the finalizer " + each + ": a deletion of the Garden would never complete"})
+			r.Unmanaged = append(r.Unmanaged, Finding{
+				Object: "Garden " + in.Garden.Name, Cluster: Runtime,
+				Message: "garden-operator does not remove the finalizer " + each + ": a deletion of the Garden would never complete",
+			})
 		}
 	}
 }

@@ -152,8 +152,9 @@ var rules = []rule{
 
 // staysUnmanaged reports whether nothing that the reconciliation writes, and no other object, is responsible for an object.
 func staysUnmanaged(in Inventory, o object) bool {
-	return o.cluster == Runtime && !in.IsKnown(o.Unstructured) && !in.IsInSet(o.Unstructured) && !belongsToSet(o) && metav1.GetControllerOf(o) == nil &&
-		!(o.GetKind() == "Deployment" && o.GetName() == FormerOperator) // scaled down, for the way back
+	isFormerOperator := o.GetKind() == "Deployment" && o.GetName() == FormerOperator // scaled down, for the way back
+	return o.cluster == Runtime && !isFormerOperator && !in.IsKnown(o.Unstructured) && !in.IsInSet(o.Unstructured) &&
+		!belongsToSet(o) && metav1.GetControllerOf(o) == nil
 }
 
 // belongsToSet reports whether an object belongs to a ManagedResource.

@@ -86,7 +86,9 @@ func TestRulesForObjects(t *testing.T) {
 			"{secrets-manager-use-data-for-name: kube-apiserver-etcd-encryption-key}}, data: " + data + "}"
 	}
 	for name, tc := range map[string]struct{ object, want string }{
-		"Gardener's operator runs":           {workload("Deployment", "gardener-operator", "}, spec: {replicas: 1}"), "remove! scale deployment gardener-operator --replicas=0"},
+		"Gardener's operator runs": {
+			workload("Deployment", "gardener-operator", "}, spec: {replicas: 1}"), "remove! scale deployment gardener-operator --replicas=0",
+		},
 		"without a number of replicas":       {workload("Deployment", "gardener-operator", "}, spec: {}"), "remove! still runs"},
 		"Gardener's operator is scaled down": {workload("Deployment", "gardener-operator", "}, spec: {replicas: 0}"), ""},
 		"a lease of another process": {

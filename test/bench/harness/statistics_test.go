@@ -36,9 +36,9 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 
 func TestPairsAreCompared(t *testing.T) {
 	g := NewWithT(t)
-	seconds := func(values ...time.Duration) (all []time.Duration) {
+	seconds := func(values ...int) (all []time.Duration) {
 		for _, each := range values {
-			all = append(all, each*time.Second)
+			all = append(all, time.Duration(each)*time.Second)
 		}
 		return all
 	}

@@ -25,8 +25,8 @@ import (
 )
 
 // alarms returns the faults that a running local garden shows within minutes. Faults whose alerts take longer are only in hack/prometheus:
-// certificates and authorities that end, an overdue rotation, an etcd that fills up, an old backup, a task that waits, stale Projects, and a
-// long pause.
+// certificates and authorities that end, an overdue rotation, an etcd that fills up, an old backup, a task that waits, stale Projects, and
+// a long pause.
 func alarms() []alarm {
 	return []alarm{
 		{
@@ -122,7 +122,9 @@ func scaleOf(o client.Object) int32 {
 	if set, isSet := o.(*appsv1.StatefulSet); isSet {
 		return *set.Spec.Replicas
 	}
-	return *o.(*appsv1.Deployment).Spec.Replicas
+	deployment, isDeployment := o.(*appsv1.Deployment)
+	Expect(isDeployment).To(BeTrue(), "%T", o)
+	return *deployment.Spec.Replicas
 }
 
 // created creates an object until the end of the spec.
@@ -212,8 +214,8 @@ func secretOfProject(ctx context.Context, l localGarden) error {
 	if err != nil {
 		_, err = l.kubectl(ctx, "create", "-f", "test/e2e/garden-operator/gardener/project-namespace.yaml")
 		DeferCleanup(func(ctx SpecContext) error {
-			_, err := l.kubectl(ctx, "delete", "namespace", "pear")
-			return err
+			_, failure := l.kubectl(ctx, "delete", "namespace", "pear")
+			return failure
 		})
 	}
 	if err != nil {
@@ -234,8 +236,8 @@ func refusedSet(ctx context.Context, l localGarden) {
 	_, err := c.Kubectl(ctx, "create", "-f", file)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) error {
-		_, err := c.Kubectl(ctx, "delete", "-f", file)
-		return err
+		_, failure := c.Kubectl(ctx, "delete", "-f", file)
+		return failure
 	})
 	_, err = c.Kubectl(ctx, "-n", namespace, "delete", "managedresource", "perses-operator")
 	Expect(err).NotTo(HaveOccurred())

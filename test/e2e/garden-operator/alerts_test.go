@@ -97,7 +97,7 @@ var _ = Describe("alerts of a Garden", Ordered, ContinueOnFailure, Label("garden
 			}
 			command, err := naming(ctx, section, f.object, kubeconfig, now[f.alert])
 			Expect(err).NotTo(HaveOccurred())
-			fired = append(fired, fmt.Sprintf("| %s | `%s` | %d | `%s` |", f.fault, f.alert, int(after.Seconds()), command))
+			fired = append(fired, fmt.Sprintf("| %s | %#q | %d | %#q |", f.fault, f.alert, int(after.Seconds()), command))
 		}, SpecTimeout(3*patience))
 	}
 })
@@ -152,26 +152,27 @@ func copyAlerts(ctx context.Context) []string {
 // copiesOf returns copies of the groups with alerts, and the names of the alerts.
 func copiesOf(groups []any) (copies []any, names []string) {
 	for _, each := range groups {
-		group := each.(map[string]any)
+		group, _ := each.(map[string]any)
+		all, _ := group["rules"].([]any)
 		var rules []any
-		for _, each := range group["rules"].([]any) {
-			rule := each.(map[string]any)
+		for _, each := range all {
+			rule, _ := each.(map[string]any)
 			name, isAlert := rule["alert"].(string)
 			if !isAlert {
 				continue
 			}
 			names = append(names, name)
 			if short, found := shortened[name]; found {
-				expression := strings.Replace(rule["expr"].(string), short[0], short[1], 1)
-				Expect(expression).NotTo(Equal(rule["expr"]), name)
-				rule["expr"] = expression
+				expression, _ := rule["expr"].(string)
+				rule["expr"] = strings.Replace(expression, short[0], short[1], 1)
+				Expect(rule["expr"]).NotTo(Equal(expression), name)
 			}
 			rule["for"] = "20s"
-			rule["labels"].(map[string]any)[copied] = "true"
+			Expect(unstructured.SetNestedField(rule, "true", "labels", copied)).To(Succeed())
 			rules = append(rules, rule)
 		}
 		if len(rules) > 0 {
-			copies = append(copies, map[string]any{"name": copied + "-" + group["name"].(string), "interval": "5s", "rules": rules})
+			copies = append(copies, map[string]any{"name": fmt.Sprint(copied, "-", group["name"]), "interval": "5s", "rules": rules})
 		}
 	}
 	return copies, names
@@ -257,7 +258,7 @@ func naming(ctx context.Context, section, text, kubeconfig string, labels map[st
 		if strings.Contains(string(output), text) {
 			return line, nil
 		}
-		failures = append(failures, fmt.Errorf("%s: %v: %.300s", line, err, output))
+		failures = append(failures, fmt.Errorf("%s: %w: %.300s", line, err, output))
 	}
 	return "", errors.Join(failures...)
 }

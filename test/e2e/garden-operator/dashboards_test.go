@@ -62,16 +62,22 @@ func seriesOverTime(ctx context.Context, query string) (int, error) {
 	now := time.Now()
 	data := struct{ Result []any }{}
 	err := ask(ctx, "prometheus-garden:80", "/api/v1/query_range", url.Values{
-		"query": {query}, "start": {strconv.FormatInt(now.Add(-time.Hour).Unix(), 10)}, "end": {strconv.FormatInt(now.Unix(), 10)}, "step": {"15"},
+		"query": {query}, "step": {"15"},
+		"start": {strconv.FormatInt(now.Add(-time.Hour).Unix(), 10)}, "end": {strconv.FormatInt(now.Unix(), 10)},
 	}, &data)
 	return len(data.Result), err
+}
+
+// boards returns the files of all dashboards.
+func boards() []string {
+	files, _ := fs.Glob(deploy.Dashboards, deploy.DashboardsFolder+"/*.json") // only a malformed pattern is an error
+	return files
 }
 
 var _ = Describe("dashboards of a Garden", Ordered, ContinueOnFailure, Label("garden", "observability", "dashboards"), func() {
 	BeforeAll(requireObservability, NodeTimeout(2*patience))
 
-	files, _ := fs.Glob(deploy.Dashboards, deploy.DashboardsFolder+"/*.json") // only a malformed pattern is an error
-	for _, each := range files {
+	for _, each := range boards() {
 		It("has data for each query of "+path.Base(each), func(ctx SpecContext) {
 			b, err := boardOf(each)
 			Expect(err).NotTo(HaveOccurred())

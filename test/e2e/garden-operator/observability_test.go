@@ -211,7 +211,8 @@ func storedLines(ctx context.Context, pod string) (stored, error) {
 	if err != nil {
 		return found, err
 	}
-	return found, json.Unmarshal([]byte(strings.TrimSpace(answer)), &found)
+	err = json.Unmarshal([]byte(strings.TrimSpace(answer)), &found)
+	return found, err
 }
 
 // imageOf returns an image of the list that `make up-garden` gives the operator.

@@ -17,7 +17,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	defer func() { _ = counted.Close() }()
 	accepted := func() string {
 		answer := httptest.NewRecorder()
-		metricsServer(counted).Server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/stats/prometheus", nil))
+		metricsServer(counted).Server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/stats/prometheus", http.NoBody))
 		return answer.Body.String()
 	}
 	series := `envoy_listener_downstream_cx_total{envoy_listener_address="` + listener.Addr().String() + `"} `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,14 +106,7 @@ func (g gardenerAPIServer) register(ctx context.Context) error {
 	if err := g.releaseConfigurations(ctx, gardenerServer(g.timing)); err != nil {
 		return err
 	}
-	service, err := read(ctx, g.namespace, gardenerapiserver.Name, &corev1.Service{})
-	if err != nil {
-		return err
-	}
-	if service == nil {
-		return fmt.Errorf("the Service %s/%s was deleted in the meantime", g.values.Namespace, gardenerapiserver.Name)
-	}
-	address, err := gardenerapiserver.Address(service)
+	address, err := g.address(ctx)
 	if err != nil {
 		return err
 	}
@@ -131,6 +125,20 @@ func (g gardenerAPIServer) register(ctx context.Context) error {
 	}
 	objects := gardenerapiserver.VirtualObjects(g.values, bundle, address)
 	return g.deployVirtual(ctx, gardenerapiserver.Component, append(objects, info))
+}
+
+// address returns the address of the Service in the runtime cluster. In the plan of a garden that has none yet, it is unspecified.
+func (g gardenerAPIServer) address(ctx context.Context) (netip.Addr, error) {
+	service, err := read(ctx, g.namespace, gardenerapiserver.Name, &corev1.Service{})
+	switch {
+	case err != nil:
+		return netip.Addr{}, err
+	case service == nil && g.Foresees: // gardener-resource-manager creates it during the reconciliation
+		return netip.IPv4Unspecified(), nil
+	case service == nil:
+		return netip.Addr{}, fmt.Errorf("the Service %s/%s was deleted in the meantime", g.values.Namespace, gardenerapiserver.Name)
+	}
+	return gardenerapiserver.Address(service)
 }
 
 var errStatus = errors.New("the status of the answer is")

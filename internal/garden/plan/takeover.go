@@ -47,7 +47,6 @@ var errVirtualUnread = errors.New("name its kubeconfig with --virtual-kubeconfig
 func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored *operatorv1alpha1.Garden) (*takeover.Report, error) {
 	inventory := takeover.Inventory{
 		Garden: stored, Namespace: in.Preflight.Namespace, Identity: lifecycle.SecretsIdentity, Now: in.Reconciler.Clock.Now(),
-		IsKnown: done.knows,
 	}
 	sets, err := done.inSets(ctx)
 	if err != nil {
@@ -63,6 +62,11 @@ func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored 
 	if inventory.Runtime, err = in.observeRuntime(ctx); err != nil {
 		return nil, err
 	}
+	applied, err := done.inLiveSets(ctx, inventory.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	inventory.IsKnown = func(o *unstructured.Unstructured) bool { return done.knows(o) || applied[idOf(o)] }
 	if in.Virtual == nil {
 		p.Remarks = append(p.Remarks, "The virtual cluster of the former garden is not read, so its leftovers are not in the plan.")
 	} else if inventory.Virtual, err = in.observeVirtual(ctx); err != nil {
@@ -156,6 +160,26 @@ func (s *simulation) inSets(ctx context.Context) (map[id]*unstructured.Unstructu
 	for _, h := range all {
 		if h.set != "" && h.cluster == runtimeCluster && h.last() != nil {
 			found[idOf(h.last())] = h.last()
+		}
+	}
+	return found, nil
+}
+
+// inLiveSets returns the objects that ManagedResources of the operation contain in the cluster, also those that the operation does not
+// change.
+func (s *simulation) inLiveSets(ctx context.Context, live []*unstructured.Unstructured) (map[id]bool, error) {
+	found := map[id]bool{}
+	for _, each := range live {
+		class, _, _ := unstructured.NestedString(each.Object, "spec", "class")
+		if each.GroupVersionKind().GroupKind() != rollout.ManagedResource.GroupKind() || class == "" || !s.knows(each) {
+			continue
+		}
+		objects, err := s.manifests(ctx, each, map[string]bool{})
+		if err != nil {
+			return nil, fmt.Errorf("read ManagedResource %s/%s: %w", each.GetNamespace(), each.GetName(), err)
+		}
+		for key := range objects {
+			found[key] = true
 		}
 	}
 	return found, nil

@@ -67,11 +67,12 @@ type Inventory struct {
 	Now                 time.Time
 	// Runtime are objects of the runtime cluster, and Virtual objects of the virtual cluster.
 	Runtime, Virtual []*unstructured.Unstructured
-	// IsKnown reports whether the reconciliation reads or writes an object of the runtime cluster by its name.
+	// IsKnown reports whether the reconciliation reads or writes an object of the runtime cluster by its name, or a ManagedResource of the
+	// reconciliation contains it in the cluster.
 	IsKnown func(*unstructured.Unstructured) bool
 	// IsReplaced reports whether the reconciliation would change the selector of a workload, which cannot change.
 	IsReplaced func(*unstructured.Unstructured) bool
-	// IsInSet reports whether a ManagedResource of the reconciliation has an object of that name.
+	// IsInSet reports whether a ManagedResource that the reconciliation changes has an object of that name.
 	IsInSet func(*unstructured.Unstructured) bool
 }
 

@@ -58,6 +58,8 @@ func TestFirstReconciliationPreparesTheRuntimeCluster(t *testing.T) {
 	}
 	s.Expect(states).To(Equal(map[string]string{
 		"Generating generic token kubeconfig":                                                        "Succeeded",
+		"Removing confirmed leftovers of a former garden":                                            "Skipped",
+		"Removing confirmed leftovers of a former garden in virtual garden cluster":                  "Skipped",
 		"Deploying ETCD-related custom resource definitions":                                         "Succeeded",
 		"Deploying custom resource definitions for VPA":                                              "Succeeded",
 		"Reconciling custom resource definitions for HVPA":                                           "Succeeded",

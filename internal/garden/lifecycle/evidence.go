@@ -82,17 +82,29 @@ func confirmedLostKeys(garden *operatorv1alpha1.Garden) []string {
 }
 
 // forgetConfirmations removes the annotations with which the user has confirmed losses and leftovers, because the Secrets exist now, and
-// the leftovers do not. A later loss stops a reconciliation again.
+// the leftovers do not. A later loss stops a reconciliation again. It reads the Garden again, because tasks annotate it too. If the
+// user has changed the Garden since, the next reconciliation does it.
 func (r *Reconciler) forgetConfirmations(ctx context.Context, s *status) error {
-	changed := s.garden.DeepCopy()
-	for _, each := range []string{operatorv1alpha1.AnnotationConfirmLostKeys, operatorv1alpha1.AnnotationConfirmLeftovers} {
-		delete(changed.Annotations, each)
+	confirmations := []string{operatorv1alpha1.AnnotationConfirmLostKeys, operatorv1alpha1.AnnotationConfirmLeftovers}
+	if !slices.ContainsFunc(confirmations, func(each string) bool { return metav1.HasAnnotation(s.garden.ObjectMeta, each) }) {
+		return nil
 	}
-	if len(changed.Annotations) == len(s.garden.Annotations) {
+	live := &operatorv1alpha1.Garden{}
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(s.garden), live); err != nil {
+		return fmt.Errorf("read Garden again: %w", err)
+	}
+	if live.UID != s.garden.UID || live.Generation != s.garden.Generation {
+		return nil
+	}
+	changed := live.DeepCopy()
+	maps.DeleteFunc(changed.Annotations, func(key, value string) bool {
+		return slices.Contains(confirmations, key) && value == s.garden.Annotations[key]
+	})
+	if len(changed.Annotations) == len(live.Annotations) {
 		return nil
 	}
 	// A patch that removes the last annotation removes all annotations, also one that a user adds at the same time.
-	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(s.garden)); err != nil {
+	if err := r.Client.Patch(ctx, changed, conflict.MergeFrom(live)); err != nil {
 		return fmt.Errorf("remove annotations of confirmations: %w", err)
 	}
 	s.garden = changed

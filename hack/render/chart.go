@@ -63,6 +63,9 @@ type document struct {
 	ForTarget, ClusterAdmin bool
 	// OwnRights is true if the chart omits the object when a value requests impersonation, and Impersonation if only then it has the object.
 	OwnRights, Impersonation bool
+	// RestoreDrill is true if the chart omits the object unless the configuration makes restore drills restore data: its namespace need not
+	// exist before.
+	RestoreDrill bool
 }
 
 // The roles of a controller that applies every set as a ServiceAccount.
@@ -92,6 +95,7 @@ func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 			ClusterAdmin:  role == deployable.ClusterAdmin,
 			OwnRights:     impersonates(b) && role == deployable.ClusterAdmin,
 			Impersonation: role == impersonationRole || role == impersonateRole,
+			RestoreDrill:  object.GetNamespace() == deployable.RestoreDrillNamespace,
 		})
 	}
 	content, err := execute("chart.gotemplate", struct {

@@ -35,6 +35,9 @@ const GardenNamespace = "garden"
 // IstioNamespace is the namespace of istiod and of the ManagedResources of Istio.
 const IstioNamespace = "istio-system"
 
+// RestoreDrillNamespace is the namespace in which garden-operator restores backups to test them.
+const RestoreDrillNamespace = "garden-restore-drill"
+
 // The default ports of all binaries, for configuration files that have no defaults of their own.
 const (
 	probePort   = 8081
@@ -241,10 +244,11 @@ func servers() []Binary {
 				"virtual cluster with Gardener's own programs. As shipped, it skips logging and monitoring",
 			Reads: "Garden, its components", Writes: "runtime cluster; virtual cluster",
 			Purpose: "garden-operator checks Gardens, and prepares the runtime cluster for them. Namespaces garden and istio-system must " +
-				"exist before it is\nenabled. See docs/garden-operator.md.",
+				"exist before it is\nenabled, and garden-restore-drill before config.espalier.garden.backup.restoreData is. See " +
+				"docs/garden-operator.md.",
 			Roles: append(clusterRoles("garden-operator-source", "garden-operator-selfmanaged"),
 				Role{"espalier-garden-operator-lease", GardenNamespace}, Role{"espalier-garden-operator-garden", GardenNamespace},
-				Role{"espalier-garden-operator-istio", IstioNamespace},
+				Role{"espalier-garden-operator-istio", IstioNamespace}, Role{"espalier-garden-operator-restore-drill", RestoreDrillNamespace},
 				Role{"espalier-garden-operator-cluster-identity", "kube-system"}, Role{"espalier-garden-operator-apiserver", "default"},
 				Role{"espalier-garden-operator-events", "default"},
 				Role{"espalier-garden-operator-selfmanaged", Namespace}),

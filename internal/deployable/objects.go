@@ -258,7 +258,7 @@ func GardenNamespaces() []client.Object {
 	namespace := func(name string) client.Object {
 		return &corev1.Namespace{TypeMeta: typeMeta("v1", "Namespace"), ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
-	return []client.Object{namespace(GardenNamespace), namespace(IstioNamespace)}
+	return []client.Object{namespace(GardenNamespace), namespace(IstioNamespace), namespace(RestoreDrillNamespace)}
 }
 
 // NamespaceObject returns the namespace of all binaries. It enforces the Pod security standard restricted.

@@ -31,6 +31,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* Not empty if the configuration file makes restore drills restore data. */}}
+{{- define "espalier.restoresData" -}}
+{{- with (fromYaml (include "espalier.config" .)).espalier }}{{ with .garden }}{{ with .backup }}{{ if .restoreData }}true{{ end }}{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+
 {{/* Labels of Pods that values ask for. Those that the chart sets itself win. */}}
 {{- define "espalier.podLabels" -}}
 {{- $labels := merge (dict) .values.podLabels .root.Values.podLabels -}}

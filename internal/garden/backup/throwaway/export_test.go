@@ -1,0 +1,7 @@
+package throwaway
+
+// Functions that golden files test.
+var (
+	ETCDObjects   = etcdObjects
+	ServerObjects = serverObjects
+)

@@ -204,6 +204,9 @@ type EspalierGardenBackup struct {
 	Keep *int `json:"keep,omitempty"`
 	// Recipients are public keys of age, `age1…`, who can decrypt the files, beside the operator. Required with `folder`.
 	Recipients []string `json:"recipients,omitempty"`
+	// RestoreData makes restore drills also restore the last snapshot of etcd `main` in namespace `garden-restore-drill`, if it has backups:
+	// for some minutes after each backup, Pods there have all data and the encryption keys.
+	RestoreData bool `json:"restoreData,omitempty"`
 }
 
 // EspalierRotation configures when credentials are rotated. A day has 24 hours.

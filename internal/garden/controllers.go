@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden/backup"
+	"github.com/espalier-dev/espalier/internal/garden/backup/throwaway"
 	"github.com/espalier-dev/espalier/internal/garden/care"
 	"github.com/espalier-dev/espalier/internal/garden/eviction"
 	"github.com/espalier-dev/espalier/internal/garden/identity"
@@ -90,9 +91,13 @@ func addBackups(p *parts, live client.Client) error {
 	if err != nil {
 		return fmt.Errorf("check configuration: espalier.garden.backup.recipients: %w", err)
 	}
+	data := &throwaway.Restorer{
+		Client: live, Clock: p.clusters.Clock, Garden: deployable.GardenNamespace,
+		MetadataService: p.cfg.Espalier.Garden.BackupMetadataService,
+	}
 	return p.clusters.Source.Add(&backup.Schedule{
 		Client: live, Clock: p.clusters.Clock, Namespace: deployable.GardenNamespace, Folder: own.Folder, Interval: own.Interval.Duration,
-		Keep: *own.Keep, Recipients: recipients, Metrics: backup.NewMetrics(p.registry),
+		Data: data, SkipData: !own.RestoreData, Keep: *own.Keep, Recipients: recipients, Metrics: backup.NewMetrics(p.registry),
 		Log: p.clusters.Source.GetLogger().WithName("garden-backup"),
 	})
 }

@@ -59,6 +59,10 @@ var switches = []struct {
 	},
 	{binary: "garden-operator", config: "espalier: {garden: {gardenlets: true}}", code: []string{"garden/gardenlets"}},
 	{
+		binary: "garden-operator", config: "espalier: {garden: {backup: {folder: /backups, recipients: [age1a], restoreData: true}}}",
+		code: []string{"garden/backup/throwaway"},
+	},
+	{
 		binary: "garden-operator", config: "controllers: {networkPolicy: {additionalNamespaceSelectors: [{matchLabels: {a: b}}]}}",
 		code: []string{"garden/lifecycle", "garden/care", "garden/reference"},
 	},

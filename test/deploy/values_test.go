@@ -205,6 +205,39 @@ func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
 	}
 }
 
+// inRestoreDrill is in the names of all objects in the namespace of restore drills.
+const inRestoreDrill = " garden-restore-drill "
+
+// TestNamespaceOfRestoreDrillsIsNeededOnlyIfTheyRestoreData requires that an upgrade does not fail because a namespace is missing that
+// nothing uses.
+func TestNamespaceOfRestoreDrillsIsNeededOnlyIfTheyRestoreData(t *testing.T) {
+	const rbac, role = "rbac.authorization.k8s.io/v1 ", inRestoreDrill + "espalier-garden-operator-restore-drill"
+	both := []string{rbac + "Role" + role, rbac + "RoleBinding" + role}
+	for values, want := range map[string][]string{
+		"{}": nil,
+		"{config: {espalier: {garden: {backup: {folder: /a}}}}}":                                    nil,
+		"{config: {espalier: {garden: {backup: {folder: /a, restoreData: false}}}}}":                nil,
+		"{config: {espalier: {garden: {backup: {folder: /a, restoreData: true}}}}}":                 both,
+		"{configFile: '{espalier: {garden: {backup: {restoreData: true}}}}'}":                       both,
+		"{configFile: '{espalier: {garden: {backup: null}}}'}":                                      nil,
+		"{enabled: false, config: {espalier: {garden: {backup: {folder: /a, restoreData: true}}}}}": nil,
+	} {
+		t.Run(values, func(t *testing.T) {
+			set := parse(t, values)
+			if _, given := set["enabled"]; !given {
+				set["enabled"] = true
+			}
+			var found []string
+			for id := range helmed(t, map[string]any{"gardenOperator": set}) {
+				if strings.Contains(id, inRestoreDrill) {
+					found = append(found, id)
+				}
+			}
+			NewWithT(t).Expect(found).To(ConsistOf(want))
+		})
+	}
+}
+
 // TestNamesThatLookLikeNumbersStayTexts checks names that a user chooses and that consist of digits: YAML would read them as numbers.
 func TestNamesThatLookLikeNumbersStayTexts(t *testing.T) {
 	g := NewWithT(t)

@@ -195,12 +195,14 @@ const BackupRestorable corev1beta1.ConditionType = "BackupRestorable"
 
 // Reasons of the condition BackupRestorable.
 const (
-	// ReasonDrillSucceeded goes with BackupRestorable=True: the operator has decrypted the last file and checked it.
+	// ReasonDrillSucceeded goes with BackupRestorable=True: the operator has decrypted the last file and checked it. With restoreData, it
+	// has also restored the last snapshot, and read all objects with the keys in the file.
 	ReasonDrillSucceeded = "DrillSucceeded"
-	// ReasonDrillFailed goes with BackupRestorable=False: the last file is damaged, lacks keys, has other keys than the Garden, or the
-	// operator cannot decrypt it.
+	// ReasonDrillFailed goes with BackupRestorable=False: the last file is damaged, lacks keys, has other keys than the Garden, the
+	// operator cannot decrypt it, or the last snapshot of etcd main cannot be restored and read with the keys in the file.
 	//
 	// Remedy: repair the storage of the folder, and keep older files. The operator writes another file at once if it cannot read the last one.
+	// If the message is about the snapshot, make a full snapshot, and keep older ones.
 	ReasonDrillFailed = "DrillFailed"
 	// ReasonBackupFailed goes with BackupRestorable=False: a backup that is due could not be written.
 	//

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 )
 
 // drilled is the result of a restore drill, which becomes the condition BackupRestorable.
@@ -23,11 +24,13 @@ type drilled struct {
 	reason, message string
 	// taken is the time of the last file that can be restored; zero if there is none.
 	taken time.Time
+	// data is the last restoration of data; nil if there is none.
+	data *restoration
 }
 
 // drill reads the last file back and checks that a restoration of it would succeed: the operator decrypts it, its digests are right, it has
 // all keys that the Garden needs in its phases, this version of the operator could reconcile the Garden, and the cluster has the same keys
-// and authorities. It creates nothing.
+// and authorities. Then it restores the data, if that is due.
 func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, identity age.Identity, done attempt) drilled {
 	files, err := s.files(garden.Name)
 	if err != nil {
@@ -45,7 +48,19 @@ func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, i
 	if err != nil {
 		return drilled{reason: operatorv1alpha1.ReasonDrillFailed, message: fmt.Sprintf("File %s cannot be restored: %v.", name, err)}
 	}
-	found := drilled{taken: b.Manifest.Taken.Time}
+	data, err := s.restoreData(ctx, b, name)
+	if err != nil {
+		return drilled{
+			reason: operatorv1alpha1.ReasonDrillFailed, message: fmt.Sprintf("The data of the etcd could not be restored: %v.", err),
+			taken: b.Manifest.Taken.Time,
+		}
+	}
+	return s.judge(b, name, done, data)
+}
+
+// judge returns the result of a drill whose file can be restored.
+func (s *Schedule) judge(b *Backup, name string, done attempt, data *restoration) drilled {
+	found := drilled{taken: b.Manifest.Taken.Time, data: data}
 	switch {
 	case !s.Clock.Now().Before(found.taken.Add(overdueFactor * s.Interval)):
 		found.reason, found.message = operatorv1alpha1.ReasonBackupTooOld, fmt.Sprintf("The last backup is file %s.", name)
@@ -58,9 +73,21 @@ func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, i
 	case done.damaged != nil:
 		found.reason, found.message = operatorv1alpha1.ReasonDrillFailed,
 			fmt.Sprintf("File %s can be restored, and was written because another one is damaged: %v.", name, done.damaged)
+	case data != nil && data.Failure != "":
+		found.reason, found.message = operatorv1alpha1.ReasonDrillFailed,
+			fmt.Sprintf("At %s, the last snapshot of etcd %s could not be restored with the keys in file %s: %s.",
+				data.At.UTC().Format(time.RFC3339), etcd.Main.Name(), data.File, data.Failure)
 	default:
 		found.reason = operatorv1alpha1.ReasonDrillSucceeded
 		found.message = fmt.Sprintf("File %s can be restored: it has %d objects.", name, len(b.Objects))
+		switch {
+		case data != nil:
+			found.message += fmt.Sprintf(" At %s, the last snapshot of etcd %s was restored with the keys in file %s: all of its %d objects of %d "+
+				"kinds can be read, among them %d Secrets.",
+				data.At.UTC().Format(time.RFC3339), etcd.Main.Name(), data.File, data.Objects, data.Kinds, data.Secrets)
+		case s.Data != nil && !s.SkipData && !hasSnapshots(b):
+			found.message += fmt.Sprintf(" Etcd %s has no backups.", etcd.Main.Name())
+		}
 	}
 	return found
 }
@@ -107,7 +134,11 @@ func (s *Schedule) rehearse(ctx context.Context, b *Backup) error {
 }
 
 // Metrics are the metrics about scheduled backups.
-type Metrics struct{ taken, lastSuccess, failing prometheus.Gauge }
+type Metrics struct {
+	taken, lastSuccess, failing       prometheus.Gauge
+	dataTime, dataSeconds, dataFailed prometheus.Gauge
+	dataObjects, dataSecrets          prometheus.Gauge
+}
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -125,6 +156,26 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "espalier_garden_restore_drill_failing",
 			Help: "1 if scheduled backups are configured, and the last one failed, is too old, or cannot be restored; otherwise 0.",
 		}),
+		dataTime: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_garden_restore_drill_data_timestamp_seconds",
+			Help: "Time at which the last restoration of the data of etcd main began, in seconds since 1970; 0 if there was none.",
+		}),
+		dataSeconds: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_garden_restore_drill_data_duration_seconds",
+			Help: "Duration of the last restoration of the data of etcd main.",
+		}),
+		dataFailed: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_garden_restore_drill_data_failed",
+			Help: "1 if the last restoration of the data of etcd main failed; otherwise 0.",
+		}),
+		dataObjects: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_garden_restore_drill_data_objects",
+			Help: "Number of objects that could be read after the last restoration of the data of etcd main.",
+		}),
+		dataSecrets: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "espalier_garden_restore_drill_data_secrets",
+			Help: "Number of Secrets that could be decrypted after the last restoration of the data of etcd main.",
+		}),
 	}
 }
 
@@ -136,5 +187,16 @@ func (m *Metrics) set(found drilled, now time.Time) {
 	}
 	if !found.taken.IsZero() {
 		m.taken.Set(float64(found.taken.Unix()))
+	}
+	if found.data == nil {
+		return
+	}
+	m.dataTime.Set(float64(found.data.At.Unix()))
+	m.dataSeconds.Set(found.data.Took.Seconds())
+	m.dataObjects.Set(float64(found.data.Objects))
+	m.dataSecrets.Set(float64(found.data.Secrets))
+	m.dataFailed.Set(0)
+	if found.data.Failure != "" {
+		m.dataFailed.Set(1)
 	}
 }

@@ -27,7 +27,8 @@ import (
 )
 
 // Schedule writes a backup of the Garden into a folder at an interval, and sooner if a rotation has advanced. After each backup, and at
-// least once an hour, a restore drill reads the last file back. The condition BackupRestorable and metrics have the result.
+// least once an hour, a restore drill reads the last file back. After each backup, and at least once in each interval, the drill also
+// restores the data of the main etcd, and reads them with the keys in the file. The condition BackupRestorable and metrics have the result.
 //
 // Files are never changed. A file appears when it is complete, so a process that ends meanwhile leaves the former files as they are, and
 // the next process starts with the drill.
@@ -44,8 +45,11 @@ type Schedule struct {
 	Keep     int
 	// Recipients can decrypt the files, beside the operator.
 	Recipients []age.Recipient
-	Metrics    *Metrics
-	Log        logr.Logger
+	// Data restores the data of the main etcd; nil: the drill only reads files. SkipData makes it only remove what a former process has left.
+	Data     DataRestorer
+	SkipData bool
+	Metrics  *Metrics
+	Log      logr.Logger
 }
 
 const (
@@ -66,6 +70,11 @@ func (s *Schedule) NeedLeaderElection() bool { return true }
 
 // Start runs the schedule until the context ends.
 func (s *Schedule) Start(ctx context.Context) error {
+	if s.Data != nil { // a process before this one may have ended in a restoration
+		if err := s.Data.Clean(ctx); err != nil {
+			s.Log.Error(err, "Failed to remove objects of a restore drill")
+		}
+	}
 	for {
 		next := s.Run(ctx)
 		if next == 0 {

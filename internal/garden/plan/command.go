@@ -242,11 +242,20 @@ func (f *Settings) input(program process.Program, user clientcmd.ClientConfig) (
 			Schedule: settings.Schedule(cfg.Espalier.Garden.Rotation),
 		},
 		Preflight: Preflight{
-			Reader: live, Namespace: deployable.GardenNamespace, Namespaces: []string{deployable.GardenNamespace, deployable.IstioNamespace},
+			Reader: live, Namespace: deployable.GardenNamespace, Namespaces: namespacesOf(cfg.Espalier.Garden.Backup),
 			Operator: operator, Version: programs.RuntimeKubernetes, Allowed: rightsOf(live, f.account), Resolve: net.DefaultResolver.LookupHost,
 			HasImage: hasImage,
 		},
 	}, connection, nil
+}
+
+// namespacesOf returns the namespaces that must exist before the operator runs.
+func namespacesOf(b config.EspalierGardenBackup) []string {
+	namespaces := []string{deployable.GardenNamespace, deployable.IstioNamespace}
+	if b.RestoreData {
+		namespaces = append(namespaces, deployable.RestoreDrillNamespace)
+	}
+	return namespaces
 }
 
 // noVirtualCluster is the value of --virtual-kubeconfig for a virtual cluster without an API server.

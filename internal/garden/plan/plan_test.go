@@ -18,6 +18,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/apply/difference"
+	"github.com/espalier-dev/espalier/internal/config"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 )
 
@@ -154,6 +155,13 @@ func TestDecodeSetsDefaultsAndRefusesUnknownFields(t *testing.T) {
 	g.Expect(err).To(MatchError("the file has more than one document; it must have one Garden and nothing else"))
 	_, err = Decode([]byte("{apiVersion: v1, kind: Secret}"), definition)
 	g.Expect(err).To(MatchError("the file has kind Secret of v1; it must have one Garden of operator.gardener.cloud/v1alpha1"))
+}
+
+func TestNamespaceOfRestoreDrillsMustExistIfTheyRestoreData(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(namespacesOf(config.EspalierGardenBackup{Folder: "/backups"})).To(Equal([]string{"garden", "istio-system"}))
+	g.Expect(namespacesOf(config.EspalierGardenBackup{Folder: "/backups", RestoreData: true})).
+		To(Equal([]string{"garden", "istio-system", "garden-restore-drill"}))
 }
 
 // The reconciliation itself writes after its tasks, too.

@@ -91,7 +91,7 @@ func (p Preflight) checkNamespaces(ctx context.Context, f *findings, _ *operator
 	for _, name := range p.Namespaces {
 		err := p.Reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if apierrors.IsNotFound(err) {
-			f.block("namespaces", "namespace %s does not exist: apply deploy/garden-operator", name)
+			f.block("namespaces", "namespace %s does not exist: create it, or apply deploy/garden-operator/namespace", name)
 		} else if err != nil {
 			return fmt.Errorf("read namespace %s: %w", name, err)
 		}

@@ -12,7 +12,7 @@ type layout struct {
 	// binaries are the folders of cmd/, each with the family that runs in its process.
 	binaries map[string]string
 	// guests are the folders of other families whose commands a binary offers, too.
-	guests map[string]string
+	guests map[string][]string
 	// pure are the folders below internal/ whose files only compute.
 	pure []string
 }
@@ -90,6 +90,6 @@ func project() layout {
 	// Tools of users run in no cluster, so package deployable does not list them.
 	l.binaries["kubectl-espalier"] = "kubectl"
 	l.families = append(l.families, "kubectl")
-	l.guests = map[string]string{"kubectl-espalier": "internal/garden/plan"}
+	l.guests = map[string][]string{"kubectl-espalier": {"internal/garden/plan", "internal/garden/upgrade"}}
 	return l
 }

@@ -86,7 +86,7 @@ func mayNotImport(l layout, file goFile, target string) string {
 		return "the product does not use what tests and builds it"
 	case testSupport(target) && !file.test:
 		return "only tests use it"
-	case isMain && target == l.guests[binary]:
+	case isMain && slices.Contains(l.guests[binary], target):
 		return ""
 	case isMain && family != "" && l.binaries[binary] != family:
 		return "this family does not run in " + binary

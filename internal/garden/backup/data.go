@@ -29,7 +29,7 @@ import (
 // read.
 type DataRestorer interface {
 	Restore(ctx context.Context, encryption []byte) (throwaway.Contents, error)
-	// Clean removes what is left of a restoration that was not completed.
+	// Clean removes the objects of a restoration that was not completed.
 	Clean(ctx context.Context) error
 }
 

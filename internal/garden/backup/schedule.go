@@ -45,7 +45,8 @@ type Schedule struct {
 	Keep     int
 	// Recipients can decrypt the files, beside the operator.
 	Recipients []age.Recipient
-	// Data restores the data of the main etcd; nil: the drill only reads files. SkipData makes it only remove what a former process has left.
+	// Data restores the data of the main etcd; nil: the drill only reads files. With SkipData, it only removes the objects of a former
+	// process.
 	Data     DataRestorer
 	SkipData bool
 	Metrics  *Metrics

@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Contents is the number of objects by kind, as Kind.group, and by resource, as resource.group, for those of gardener-apiserver.
+// Contents is the number of objects by kind, as Kind.group. Objects of gardener-apiserver count by resource, as resource.group.
 type Contents map[string]int
 
 // Objects returns the number of all objects.

@@ -34,7 +34,7 @@ const (
 	peerURL = "http://localhost:2380"
 	// quota is the limit of the database, as in the Garden; volumeSize is for the database and the snapshots that it is made from.
 	quota, volumeSize = "8Gi", "24Gi"
-	// graceSeconds is how long Pods may take to end: nobody needs their data.
+	// graceSeconds is the grace period of Pods: their data are not needed.
 	graceSeconds = 2
 )
 

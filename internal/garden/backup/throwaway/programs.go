@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 )
 
-// Programs are the programs of a restoration: those that the Garden runs, with the settings by which they find and read its data.
+// Programs are the programs of a restoration: the Garden runs the same ones. It has the settings by which they find and read its data.
 type Programs struct {
 	// ETCD, BackupRestore and APIServer are the images.
 	ETCD, BackupRestore, APIServer string

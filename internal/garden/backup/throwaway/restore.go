@@ -267,7 +267,7 @@ func failureOf(p *corev1.Pod) error {
 	return nil
 }
 
-// progressOf says what a Pod waits for.
+// progressOf returns the reason why a Pod is not ready.
 func progressOf(p *corev1.Pod) string {
 	if p == nil {
 		return "its Pod could not be read"

@@ -38,7 +38,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 
-// scene is a runtime cluster without nodes, and a control plane whose etcd stands for that of restorations.
+// scene is a runtime cluster without nodes, and a control plane whose etcd stands for the etcd of restorations.
 type scene struct {
 	*gardentest.Place
 
@@ -141,8 +141,8 @@ func (s *scene) startPlane() {
 	s.T.Cleanup(func() { <-done }) // before the control plane stops
 }
 
-// kubelet runs the Pods of restorations: that of etcd restores the snapshot into the etcd of the control plane, and that of kube-apiserver
-// is a process, which ends with its Pod.
+// kubelet runs the Pods of restorations: the Pod of etcd restores the snapshot into the etcd of the control plane, and the Pod of
+// kube-apiserver is a process, which ends with its Pod.
 func (s *scene) kubelet(ctx context.Context) {
 	processes := map[types.UID]*child.Process{} // nil for etcd
 	for local.Pause(ctx, 100*time.Millisecond) == nil {

@@ -178,25 +178,7 @@ func etcds() dashboard {
 				},
 			},
 		}},
-		{"Restore drills", []panel{
-			{
-				lines, "Age of the last drill's file and data",
-				"**More than two intervals of backups:** EspalierGardenBackupNotRestorable.",
-				seconds, 8,
-				[]query{
-					{`time() - max(espalier_garden_restore_drill_backup_timestamp_seconds > 0)`, "file"},
-					{`time() - max(espalier_garden_restore_drill_data_timestamp_seconds > 0)`, "restored data"},
-				},
-			},
-			{lines, "Duration of the restoration", "How long a restoration after a loss takes at least.", seconds, 8, []query{
-				{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"},
-			}},
-			{lines, "Restored objects", "**Fewer than are stored:** objects are missing in the snapshot.", count, 8, []query{
-				{`max(espalier_garden_restore_drill_data_objects)`, "objects"},
-				{`max(espalier_garden_restore_drill_data_secrets)`, "decrypted Secrets"},
-				{`max(espalier_garden_restore_drill_data_failed)`, "failed"},
-			}},
-		}},
+		restoreDrills(),
 		{"Members", []panel{
 			{lines, "Members with a leader", "**0:** EtcdMainNoLeader, EtcdEventsNoLeader.", count, 8, []query{
 				{`sum by (role) (etcd_server_has_leader)`, "{{role}}"},
@@ -213,6 +195,28 @@ func etcds() dashboard {
 					{`histogram_quantile(0.99, sum by (role, le) (rate(etcd_disk_backend_commit_duration_seconds_bucket[5m])))`, "{{role}} commit"},
 				},
 			},
+		}},
+	}}
+}
+
+func restoreDrills() row {
+	return row{"Restore drills", []panel{
+		{
+			lines, "Age of the last drill's file and data",
+			"**More than two intervals of backups:** EspalierGardenBackupNotRestorable.",
+			seconds, 8,
+			[]query{
+				{`time() - max(espalier_garden_restore_drill_backup_timestamp_seconds > 0)`, "file"},
+				{`time() - max(espalier_garden_restore_drill_data_timestamp_seconds > 0)`, "restored data"},
+			},
+		},
+		{lines, "Duration of the restoration", "How long a restoration after a loss takes at least.", seconds, 8, []query{
+			{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"},
+		}},
+		{lines, "Restored objects", "**Fewer than are stored:** objects are missing in the snapshot.", count, 8, []query{
+			{`max(espalier_garden_restore_drill_data_objects)`, "objects"},
+			{`max(espalier_garden_restore_drill_data_secrets)`, "decrypted Secrets"},
+			{`max(espalier_garden_restore_drill_data_failed)`, "failed"},
 		}},
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func backupWithKeys(taken time.Time, keys ...*unstructured.Unstructured) *Backup
 	garden.Object["status"] = map[string]any{"credentials": map[string]any{"encryptionAtRest": map[string]any{
 		"resources": []any{"configmaps", "shootstates.core.gardener.cloud"},
 	}}}
-	b.Objects = append(keys, garden)
+	b.Objects = append(slices.Clone(keys), garden)
 	return b
 }
 

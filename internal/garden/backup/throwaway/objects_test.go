@@ -31,7 +31,8 @@ func workloads(namespace string, change func(*corev1.PodSpec)) (*appsv1.Stateful
 						},
 						Env: []corev1.EnvVar{
 							{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-							{Name: "STORAGE_CONTAINER", Value: "bucket"}, {Name: "AWS_APPLICATION_CREDENTIALS", Value: "/var/etcd-backup"},
+							{Name: "STORAGE_CONTAINER", Value: "bucket"},
+							{Name: "AWS_APPLICATION_CREDENTIALS", Value: "/var/etcd-backup"},
 						},
 						VolumeMounts: []corev1.VolumeMount{
 							{Name: "etcd-config-file", MountPath: "/var/etcd/config/"}, {Name: "etcd-backup-secret", MountPath: "/var/etcd-backup"},

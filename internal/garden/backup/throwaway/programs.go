@@ -42,7 +42,7 @@ func ProgramsOf(etcd *appsv1.StatefulSet, server *appsv1.Deployment) (Programs, 
 			etcdContainer, sidecarContainer)
 	}
 	if api == nil {
-		return Programs{}, fmt.Errorf("Deployment %s/%s has no container %s", server.Namespace, server.Name, kubeapiserver.Container)
+		return Programs{}, fmt.Errorf("the Deployment %s/%s has no container %s", server.Namespace, server.Name, kubeapiserver.Container)
 	}
 	p := Programs{
 		ETCD: main.Image, BackupRestore: sidecar.Image, APIServer: api.Image,

@@ -75,7 +75,8 @@ type Restorer struct {
 // Restore restores the last snapshot, and returns the number of objects that an API server with an encryption configuration can read. It
 // fails if any object cannot be read. Then nothing is left in the cluster, unless the context ended or the removal failed.
 func (r *Restorer) Restore(ctx context.Context, encryption []byte) (contents Contents, err error) {
-	if err := r.Clean(ctx); err != nil {
+	err = r.Clean(ctx)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -103,7 +104,8 @@ func (r *Restorer) Restore(ctx context.Context, encryption []byte) (contents Con
 		return nil, err
 	}
 	config := r.config(serverName, serverPort, serverCredentials)
-	if err := r.startServer(ctx, config, serverObjects(programs, etcdCredentials, serverCredentials, encryption, address)); err != nil {
+	err = r.startServer(ctx, config, serverObjects(programs, etcdCredentials, serverCredentials, encryption, address))
+	if err != nil {
 		return nil, err
 	}
 	contents, err = read(ctx, config, began)
@@ -131,13 +133,14 @@ func (r *Restorer) programs(ctx context.Context) (Programs, error) {
 
 // startETCD restores the snapshot and starts etcd. It returns the address of its Service.
 func (r *Restorer) startETCD(ctx context.Context, p Programs, c Credentials) (address string, err error) {
-	if err := r.label(ctx, p); err != nil {
+	err = r.label(ctx, p)
+	if err != nil {
 		return "", err
 	}
 	var copied []corev1.Secret
 	for _, name := range p.secrets() {
 		secret := corev1.Secret{}
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Garden, Name: name}, &secret); err != nil {
+		if err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Garden, Name: name}, &secret); err != nil {
 			return "", fmt.Errorf("read credentials for snapshots: %w", err)
 		}
 		copied = append(copied, secret)
@@ -172,9 +175,9 @@ func (r *Restorer) startServer(ctx context.Context, config *rest.Config, objects
 		return fmt.Errorf("create client: %w", err)
 	}
 	return r.await(ctx, serverName, func(*corev1.Pod) bool {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+"/readyz?exclude=informer-sync", http.NoBody)
+		request, err := http.NewRequestWithContext(asking, http.MethodGet, config.Host+"/readyz?exclude=informer-sync", http.NoBody)
 		if err != nil {
 			return false
 		}
@@ -262,7 +265,7 @@ func failureOf(p *corev1.Pod) error {
 		return fmt.Errorf("%s of %s has ended with code %d: %s", each.Name, p.Name, ended.ExitCode, excerpt.Ends(ended.Message, maxMessage))
 	}
 	if p.Status.Phase == corev1.PodFailed {
-		return fmt.Errorf("Pod %s has failed: %s", p.Name, p.Status.Message)
+		return fmt.Errorf("the Pod %s has failed: %s", p.Name, p.Status.Message)
 	}
 	return nil
 }
@@ -308,7 +311,7 @@ func (r *Restorer) Clean(ctx context.Context) error {
 
 // remove deletes the objects of restorations of a kind, and returns how many there were.
 func (r *Restorer) remove(ctx context.Context, list client.ObjectList) (found int, err error) {
-	if err := r.Client.List(ctx, list, client.InNamespace(Namespace), client.HasLabels{Label}); err != nil {
+	if err = r.Client.List(ctx, list, client.InNamespace(Namespace), client.HasLabels{Label}); err != nil {
 		return 0, fmt.Errorf("list objects of a restore drill: %w", err)
 	}
 	err = meta.EachListItem(list, func(o runtime.Object) error {
@@ -317,8 +320,8 @@ func (r *Restorer) remove(ctx context.Context, list client.ObjectList) (found in
 		if !is || each.GetDeletionTimestamp() != nil {
 			return nil
 		}
-		if err := r.Client.Delete(ctx, each); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete %T %s/%s: %w", each, Namespace, each.GetName(), err)
+		if failure := client.IgnoreNotFound(r.Client.Delete(ctx, each)); failure != nil {
+			return fmt.Errorf("delete %T %s/%s: %w", each, Namespace, each.GetName(), failure)
 		}
 		return nil
 	})

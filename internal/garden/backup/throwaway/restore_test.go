@@ -108,7 +108,7 @@ func (s *scene) startPlane() {
 	s.T.Cleanup(func() { s.Expect(s.plane.Stop()).To(Succeed()) })
 	for _, name := range []string{"first", "second"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"a": []byte("b")}}
-		_, err := s.plane.Clients.CoreV1().Secrets("default").Create(s.Ctx, secret, metav1.CreateOptions{})
+		_, err = s.plane.Clients.CoreV1().Secrets("default").Create(s.Ctx, secret, metav1.CreateOptions{})
 		s.Expect(err).NotTo(HaveOccurred())
 	}
 	clients, err := dynamic.NewForConfig(s.plane.Config)

@@ -46,6 +46,14 @@ func setsWith(condition, status string) []query {
 	}}
 }
 
+// setsByStatus returns the query for the numbers of ManagedResources by the status of a condition.
+func setsByStatus(condition string) []query {
+	return []query{{
+		fmt.Sprintf(`sum by (status) (max by (namespace, job, status) (espalier_managedresource_sets{$chosen, condition=%q}))`, condition),
+		"{{status}}",
+	}}
+}
+
 func managedResourceGlance() row {
 	return row{"At a glance", []panel{
 		{
@@ -98,41 +106,20 @@ func managedResourceSets() row {
 			"ManagedResources by the status of the condition ResourcesApplied. **false:** read the message of the condition. " +
 				"**progressing for long:** mostly an object in deletion with a finalizer that no controller removes; the message " +
 				"names it.",
-			count, 6,
-			[]query{
-				{
-					`sum by (status) (max by (namespace, job, status) (espalier_managedresource_sets{$chosen, ` +
-						`condition="applied"}))`,
-					"{{status}}",
-				},
-			},
+			count, 6, setsByStatus("applied"),
 		},
 		{
 			lines, "ResourcesHealthy",
 			"ManagedResources by the status of the condition ResourcesHealthy. **false:** the message names the unhealthy " +
 				"objects. **unknown for long:** the set was not checked since it changed; see whether the health controller fails " +
 				"in *Failed reconciliations*.",
-			count, 6,
-			[]query{
-				{
-					`sum by (status) (max by (namespace, job, status) (espalier_managedresource_sets{$chosen, ` +
-						`condition="healthy"}))`,
-					"{{status}}",
-				},
-			},
+			count, 6, setsByStatus("healthy"),
 		},
 		{
 			lines, "ResourcesProgressing",
 			"ManagedResources by the status of the condition ResourcesProgressing. **true for long:** a rollout does not come " +
 				"to its end; the message names the object. Look at its Pods.",
-			count, 6,
-			[]query{
-				{
-					`sum by (status) (max by (namespace, job, status) (espalier_managedresource_sets{$chosen, ` +
-						`condition="progressing"}))`,
-					"{{status}}",
-				},
-			},
+			count, 6, setsByStatus("progressing"),
 		},
 		{
 			lines, "Objects by state",

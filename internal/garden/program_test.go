@@ -276,13 +276,16 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 		return garden.GetAnnotations(), readErr
 	}, patience).ShouldNot(HaveKey("gardener.cloud/operation"))
 	o.Eventually(p.succeeded, patience).Should(BeTrue())
-	beside, err := harness.UsageOf(p.process.ID)
-	o.Expect(err).NotTo(HaveOccurred())
+	var beside harness.Usage
+	// About 50 MiB of it are pages of the binary, which the library for charts has made 20 MiB larger. Child processes share these pages. The
+	// runtime returns the memory of the start within seconds.
+	o.Eventually(func() (int64, error) {
+		beside, err = harness.UsageOf(p.process.ID)
+		return beside.Resident, err
+	}, patience).Should(BeNumerically("<=", min(130<<20, alone.Resident+30<<20)), "at most 30 MiB more than without them")
 	t.Logf("with %d Secrets: webhooks served after %s, %d requests until reconciled, resident memory %d MiB (maximum %d; without them %d)",
 		secrets, ready.Round(time.Millisecond), p.requestsSent(), beside.Resident>>20, beside.Peak>>20, alone.Resident>>20)
-	// About 50 MiB of it are pages of the binary, which the library for charts has made 20 MiB larger. Child processes share these pages.
-	o.Expect(beside.Resident).To(BeNumerically("<=", 130<<20))
-	o.Expect(beside.Resident-alone.Resident).To(BeNumerically("<=", 30<<20), "more than without them")
+	o.Expect(beside.Peak).To(BeNumerically("<=", 170<<20))
 
 	for _, kind := range []client.Object{&corev1.Secret{}, &resourcesv1alpha1.ManagedResource{}} {
 		o.Expect(o.admin.DeleteAllOf(t.Context(), kind, client.InNamespace("garden"), client.MatchingLabels(labels))).To(Succeed())

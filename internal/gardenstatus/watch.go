@@ -39,7 +39,7 @@ func Watch(ctx context.Context, c client.WithWatch, out io.Writer, terminal bool
 		if _, err := io.WriteString(out, text); err != nil {
 			return fmt.Errorf("print screen: %w", err)
 		}
-		if err := untilChange(ctx, c, ticker.C); err != nil {
+		if err := UntilChange(ctx, c, ticker.C); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -48,9 +48,9 @@ func Watch(ctx context.Context, c client.WithWatch, out io.Writer, terminal bool
 	}
 }
 
-// untilChange returns when a Garden changes, when it is time to paint again, or when the context ends. For users who may not watch Gardens,
-// it only waits until it is time.
-func untilChange(ctx context.Context, c client.WithWatch, tick <-chan time.Time) error {
+// UntilChange returns when a Garden changes, at the next tick, or when the context ends. For users who may not watch Gardens, it only waits
+// for the tick.
+func UntilChange(ctx context.Context, c client.WithWatch, tick <-chan time.Time) error {
 	list := &operatorv1alpha1.GardenList{}
 	if err := c.List(ctx, list); err != nil {
 		return fmt.Errorf("list Gardens: %w", err)

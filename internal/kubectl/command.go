@@ -1,5 +1,5 @@
-// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm and
-// approve write.
+// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm,
+// approve and garden upgrade write.
 //
 // Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data
 // of a Secret; Options.GardenCommands do.
@@ -30,13 +30,13 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Terminal is true if Out is a terminal, and Colours if it shows colours.
 	Terminal, Colours bool
-	// GardenCommands returns the commands that foresee reconciliations of a Garden in a cluster.
+	// GardenCommands returns the commands that foresee or start reconciliations of a Garden in a cluster.
 	GardenCommands func(cluster clientcmd.ClientConfig) []*cobra.Command
 	// Version is the version of the program.
 	Version string
 }
 
-// The exit codes of the program, except of garden plan. 0 means that the question was answered, or that the state that wait waits for was
+// The exit codes of the program, except of garden plan and garden upgrade. 0 means that the question was answered, or that the state that wait waits for was
 // reached.
 const (
 	exitError    = 1
@@ -80,11 +80,11 @@ func Command(options Options) *cobra.Command {
 		Use: "kubectl-espalier", Version: options.Version, SilenceErrors: true, SilenceUsage: true,
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl espalier"},
 		Short:       "Answers questions about ManagedResources and Gardens",
-		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume, confirm and
-approve write.
+		Long: `Answers questions about ManagedResources (sets) and Gardens. It reads with your rights; only pause, resume, confirm,
+approve and garden upgrade write.
 
-Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit. Those of garden plan are in its
-help.`,
+Exit codes: 0 the question was answered; 1 an error, which names the remedy; 2 wait reached its time limit. The help of garden
+plan and garden upgrade has theirs.`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(formats, p.output) {
 				return fmt.Errorf("--output %q: want %s", p.output, strings.Join(formats[1:], ", "))

@@ -75,7 +75,7 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	droppable := slices.Clone(kept)
 	if request.IgnoreOld { // Secrets that precede the rotation; later ones exist if the status is older than the last rotation
 		for _, each := range i.observed {
-			if i.manages(each) && each.Labels[LabelName] == name && generation(each) <= generation(i.entries[name].current) {
+			if i.manages(each) && each.Labels[LabelName] == name && Generation(each) <= Generation(i.entries[name].current) {
 				droppable = append(droppable, blocksOf(each.Data)...)
 			}
 		}
@@ -95,9 +95,9 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	name, generations := request.Config.LogicalName(), map[int64]bool{}
 	current := i.entries[name].current
 	for _, each := range i.observed {
-		forgotten := request.IgnoreOld && generation(each) < generation(current)
+		forgotten := request.IgnoreOld && Generation(each) < Generation(current)
 		if i.manages(each) && each.Labels[LabelName] == name && !hasSameData(each, current) && !forgotten {
-			generations[generation(each)] = true
+			generations[Generation(each)] = true
 		}
 	}
 	return len(generations) > 1
@@ -109,7 +109,7 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 // away, although a bundle from before the aborted rotation has the same content as the bundle after the abort.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	name := secret.Labels[LabelName]
-	if began, isAborted := i.options.Aborted[name]; isAborted && generation(secret) == began.Unix() {
+	if began, isAborted := i.options.Aborted[name]; isAborted && Generation(secret) == began.Unix() {
 		return false
 	}
 	observed := map[string][]byte{}
@@ -126,9 +126,9 @@ func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	for _, each := range i.observed {
 		switch {
 		case !i.manages(each) || each.Labels[LabelName] != name:
-		case generation(each) < generation(secret):
+		case Generation(each) < Generation(secret):
 			earlier = append(earlier, bundledBlocksOf(each)...)
-		case generation(each) > generation(secret):
+		case Generation(each) > Generation(secret):
 			later = append(later, bundledBlocksOf(each)...)
 		}
 	}

@@ -92,7 +92,7 @@ func (e Evidence) ambiguous() string {
 			e.Lost[0], e.Secrets[0].Name)
 	}
 	for i := range e.Secrets {
-		if e.Preparing && generation(&e.Secrets[i]) != generation(&e.Secrets[0]) {
+		if e.Preparing && Generation(&e.Secrets[i]) != Generation(&e.Secrets[0]) {
 			return fmt.Sprintf("the Secrets %s and %s are from two earlier rotations: delete the one that nothing needs, or restore a status "+
 				"from after both", e.Secrets[0].Name, e.Secrets[i].Name)
 		}
@@ -100,8 +100,8 @@ func (e Evidence) ambiguous() string {
 	return ""
 }
 
-// generation returns when the rotation began that a Secret is from, in Unix seconds. A Secret from before the first one has 0.
-func generation(secret metav1.Object) int64 {
+// Generation returns the start of the rotation that a Secret is from, in Unix seconds. A Secret from before the first one has 0.
+func Generation(secret metav1.Object) int64 {
 	seconds, _ := strconv.ParseInt(secret.GetLabels()[LabelLastRotation], 10, 64) // a malformed label is reported where it is decisive
 	return seconds
 }

@@ -329,8 +329,8 @@ func (i *Inventory) newest(logicalName, except string, fits func(*corev1.Secret)
 // isNewer reports whether a Secret is newer than another one of its logical name. A Secret that is restored from a backup gets a new
 // creation time, so for content that only a rotation replaces, the number of the rotation decides.
 func (i *Inventory) isNewer(secret, other *corev1.Secret) bool {
-	if i.isRotated(secret) && generation(secret) != generation(other) {
-		return generation(secret) > generation(other)
+	if i.isRotated(secret) && Generation(secret) != Generation(other) {
+		return Generation(secret) > Generation(other)
 	}
 	return other.CreationTimestamp.Before(&secret.CreationTimestamp)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,19 +146,16 @@ func encryptionOf(b *Backup) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read encryption key in %s: %w", describe(each), err)
 		}
-		began, _ := strconv.ParseInt(labels[secrets.LabelLastRotation], 10, 64) // empty before the first rotation
-		generations = append(generations, generation{began, key})
+		generations = append(generations, generation{secrets.Generation(each), key})
 	}
 	if len(generations) == 0 {
 		return nil, errors.New("the file has no encryption key of kube-apiserver")
 	}
 	slices.SortStableFunc(generations, func(a, b generation) int { return cmp.Compare(b.began, a.began) })
 	server := ptr.Deref(garden.Spec.VirtualCluster.Kubernetes.KubeAPIServer, operatorv1alpha1.KubeAPIServer{})
-	e := secretconfig.Encryption{Resources: apiserver.Resources(server.EncryptionConfig, kubeapiserver.AlwaysEncrypted())}
-	for _, each := range apiserver.OfKubernetes(garden.Status.EncryptionAtRest().Resources) {
-		if !slices.Contains(e.Resources, each) {
-			e.Decrypted = append(e.Decrypted, each)
-		}
+	e := apiserver.Encryption{
+		Config: server.EncryptionConfig, Always: kubeapiserver.AlwaysEncrypted(),
+		Former: apiserver.OfKubernetes(garden.Status.EncryptionAtRest().Resources),
 	}
 	for _, each := range generations {
 		e.Keys = append(e.Keys, each.key)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component"
 	"github.com/espalier-dev/espalier/internal/garden/components"
@@ -272,8 +273,9 @@ func TestStepsAreThoseOfTheRows(t *testing.T) {
 }
 
 func TestRowsAndStepsOfBothPlanesMatch(t *testing.T) {
-	plane := &virtual.ControlPlane{Clock: clock.RealClock{}}
-	_, err := install.Installer{}.Tasks(components.All(), nil, (&garden.Platform{}).Steps(), plane.Steps())
+	platform := garden.Platform{Garden: &operatorv1alpha1.Garden{}}
+	plane := virtual.ControlPlane{Garden: platform.Garden, Clock: clock.RealClock{}}
+	_, err := install.Installer{}.Tasks(components.All(), nil, platform.Steps(), plane.Steps())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 

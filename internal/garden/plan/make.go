@@ -59,7 +59,8 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 		}
 	}
 	p := &Plan{Garden: next.Name, New: live == nil}
-	refused, warnings := judge(asStored(live, next, in.Reconciler.Clock.Now()), live, len(gardens.Items), available.Items)
+	stored := asStored(live, next, in.Reconciler.Clock.Now())
+	refused, warnings := judge(stored, live, len(gardens.Items), available.Items)
 	var done *simulation
 	if len(refused) == 0 {
 		if p, done, err = compute(ctx, in.Reconciler, live, next); err != nil {
@@ -71,7 +72,7 @@ func Make(ctx context.Context, in Input) (*Plan, error) {
 	case in.TakeOver && done == nil:
 		p.Remarks = append(p.Remarks, "The plan does not say what the take-over needs, because the Garden itself is refused.")
 	case in.TakeOver:
-		if p.TakeOver, err = in.takeOver(ctx, p, done, asStored(live, next, in.Reconciler.Clock.Now())); err != nil {
+		if p.TakeOver, err = in.takeOver(ctx, p, done, stored); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,8 +39,8 @@ var observedKinds = []struct {
 	{rollout.ManagedResource, true},
 }
 
-// errVirtualUnread says why a take-over of a garden by hand cannot be judged.
-var errVirtualUnread = errors.New("name its kubeconfig with --virtual-kubeconfig, or none if it has no API server any more")
+// nameVirtual is the remedy if the virtual cluster of a garden by hand cannot be read.
+const nameVirtual = "name its kubeconfig with --virtual-kubeconfig, or none if it has no API server any more"
 
 // takeOver judges the garden in the cluster. Done is the simulation of the plan, and stored the Garden after the change.
 func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored *operatorv1alpha1.Garden) (*takeover.Report, error) {
@@ -70,7 +69,7 @@ func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored 
 	if in.Virtual == nil {
 		p.Remarks = append(p.Remarks, "The virtual cluster of the former garden is not read, so its leftovers are not in the plan.")
 	} else if inventory.Virtual, err = in.observeVirtual(ctx); err != nil {
-		p.Refused = append(p.Refused, fmt.Sprintf("the virtual cluster of the former garden cannot be read (%s): %s", err, errVirtualUnread))
+		p.Refused = append(p.Refused, fmt.Sprintf("the virtual cluster of the former garden cannot be read (%s): %s", err, nameVirtual))
 	}
 	return takeover.Judge(inventory), nil
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -18,6 +17,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/conflict"
 	"github.com/espalier-dev/espalier/internal/garden/plan"
+	"github.com/espalier-dev/espalier/internal/gardenstatus"
 )
 
 // Upgrade is an upgrade of the virtual cluster of the only Garden.
@@ -32,6 +32,9 @@ type Upgrade struct {
 	// Out receives the progress.
 	Out io.Writer
 }
+
+// readPeriod is the time after which the Garden is read again although no change was seen.
+const readPeriod = 10 * time.Second
 
 // errRefused is why an upgrade does not go on.
 var errRefused = errors.New("the upgrade is refused")
@@ -106,6 +109,35 @@ func fileOf(g *operatorv1alpha1.Garden) ([]byte, error) {
 func (u Upgrade) untilSettled(ctx context.Context) (*operatorv1alpha1.Garden, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.Within)
 	defer cancel()
+	ticker := time.NewTicker(readPeriod)
+	defer ticker.Stop()
+	said := ""
+	for {
+		garden, err := u.read(ctx)
+		if err == nil {
+			waits := Problem(garden)
+			if waits == "" {
+				return garden, nil
+			}
+			if waits != said {
+				said = waits
+				err = u.print("Waiting: %s", waits)
+			}
+		}
+		if err == nil {
+			err = gardenstatus.UntilChange(ctx, u.Client, ticker.C)
+		}
+		switch {
+		case ctx.Err() != nil && said != "":
+			return nil, fmt.Errorf("the Garden is not settled: %s; run the command again to go on: %w", said, context.Cause(ctx))
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// read returns the only Garden, unless it is being deleted.
+func (u Upgrade) read(ctx context.Context) (*operatorv1alpha1.Garden, error) {
 	gardens := &operatorv1alpha1.GardenList{}
 	if err := u.Client.List(ctx, gardens); err != nil {
 		return nil, fmt.Errorf("list Gardens: %w", err)
@@ -113,46 +145,11 @@ func (u Upgrade) untilSettled(ctx context.Context) (*operatorv1alpha1.Garden, er
 	if len(gardens.Items) != 1 {
 		return nil, fmt.Errorf("the cluster has %d Gardens; it must have one", len(gardens.Items))
 	}
-	said := ""
-	for {
-		watching, err := u.Client.Watch(ctx, &operatorv1alpha1.GardenList{})
-		if err != nil {
-			return nil, fmt.Errorf("watch Gardens: %w", err)
-		}
-		settled, err := u.follow(watching, &said)
-		watching.Stop()
-		if settled != nil || err != nil {
-			return settled, err
-		}
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the Garden is not settled: %s; run the command again to go on: %w", said, context.Cause(ctx))
-		}
+	garden := &gardens.Items[0]
+	if garden.DeletionTimestamp != nil {
+		return nil, fmt.Errorf("%w: Garden %s is being deleted", errRefused, garden.Name)
 	}
-}
-
-// follow reads the events of a watch, until the Garden is settled. It returns nil if the watch ends before. Said is the last reason to wait
-// that was printed.
-func (u Upgrade) follow(watching watch.Interface, said *string) (*operatorv1alpha1.Garden, error) {
-	for event := range watching.ResultChan() {
-		garden, is := event.Object.(*operatorv1alpha1.Garden)
-		if !is {
-			break // the watch is too old
-		}
-		if event.Type == watch.Deleted || garden.DeletionTimestamp != nil {
-			return nil, fmt.Errorf("%w: Garden %s is being deleted", errRefused, garden.Name)
-		}
-		waits := Problem(garden)
-		if waits == "" {
-			return garden, nil
-		}
-		if waits != *said {
-			*said = waits
-			if err := u.print("Waiting: %s", waits); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return nil, nil //nolint:nilnil // the caller begins another watch
+	return garden, nil
 }
 
 func (u Upgrade) print(format string, args ...any) error {

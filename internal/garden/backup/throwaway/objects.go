@@ -14,6 +14,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/egress"
+	"github.com/espalier-dev/espalier/internal/garden/component/etcd"
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
 	"github.com/espalier-dev/espalier/internal/garden/component/pods"
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
@@ -32,8 +33,8 @@ const (
 	databaseFolder                     = dataFolder + "/new.etcd"
 	// peerURL is the address of the only member. No other one connects to it.
 	peerURL = "http://localhost:2380"
-	// quota is the limit of the database, as in the Garden; volumeSize is for the database and the snapshots that it is made from.
-	quota, volumeSize = "8Gi", "24Gi"
+	// volumeSize is for the database and the snapshots that it is made from.
+	volumeSize = "24Gi"
 	// graceSeconds is the grace period of Pods: their data are not needed.
 	graceSeconds = 2
 )
@@ -69,18 +70,11 @@ func etcdObjects(p Programs, c Credentials, copied []corev1.Secret, metadataServ
 }
 
 // serverObjects returns the objects of kube-apiserver, the Pod last. Address is the one of the Service of etcd.
-func serverObjects(p Programs, etcd, c Credentials, encryption []byte, address string) []client.Object {
+func serverObjects(p Programs, ofEtcd, c Credentials, encryption []byte, address string) []client.Object {
 	return []client.Object{
 		policy(serverName, "Allows the garden operator to connect to the API server of the drill, which connects to its etcd only.",
 			fromOperator(serverPort), toETCD()),
-		secret(serverName+"-etcd", map[string][]byte{
-			secretconfig.DataKeyCertificateBundle: etcd.Authority, secretconfig.DataKeyCertificate: etcd.Client[secretconfig.DataKeyCertificate],
-			secretconfig.DataKeyPrivateKey: etcd.Client[secretconfig.DataKeyPrivateKey],
-		}),
-		secret(serverName+"-server", map[string][]byte{
-			secretconfig.DataKeyCertificateBundle: c.Authority, secretconfig.DataKeyCertificate: c.Server[secretconfig.DataKeyCertificate],
-			secretconfig.DataKeyPrivateKey: c.Server[secretconfig.DataKeyPrivateKey],
-		}),
+		secret(serverName+"-etcd", withAuthority(ofEtcd.Client, ofEtcd.Authority)), secret(serverName+"-server", withAuthority(c.Server, c.Authority)),
 		secret(serverName+"-encryption", map[string][]byte{secretconfig.DataKeyEncryptionConfiguration: encryption}),
 		service(serverName, serverPort), serverPod(p, address),
 	}
@@ -89,6 +83,18 @@ func serverObjects(p Programs, etcd, c Credentials, encryption []byte, address s
 func secret(name string, data map[string][]byte) client.Object {
 	return &corev1.Secret{TypeMeta: object.Type("v1", "Secret"), ObjectMeta: metaOf(name), Type: corev1.SecretTypeOpaque, Data: data}
 }
+
+// withAuthority returns the data of a Secret with a certificate, its key, and the authority of the other side.
+func withAuthority(certificate map[string][]byte, authority []byte) map[string][]byte {
+	return map[string][]byte{
+		secretconfig.DataKeyCertificateBundle: authority,
+		secretconfig.DataKeyCertificate:       certificate[secretconfig.DataKeyCertificate],
+		secretconfig.DataKeyPrivateKey:        certificate[secretconfig.DataKeyPrivateKey],
+	}
+}
+
+// quota returns the limit of the size of the database in bytes, as in the Garden.
+func quota() int64 { return ptr.To(resource.MustParse(etcd.Quota)).Value() }
 
 func service(name string, port int32) client.Object {
 	return &corev1.Service{
@@ -104,7 +110,7 @@ func service(name string, port int32) client.Object {
 func etcdConfig() (string, error) {
 	config, err := yaml.Marshal(map[string]any{
 		"name": etcdName, "data-dir": databaseFolder, "metrics": "basic", "snapshot-count": 10000, "enable-grpc-gateway": true,
-		"quota-backend-bytes": ptr.To(resource.MustParse(quota)).Value(), "initial-cluster-token": "etcd-cluster",
+		"quota-backend-bytes": quota(), "initial-cluster-token": "etcd-cluster",
 		"initial-cluster-state": "new", "initial-cluster": etcdName + "=" + peerURL,
 		"auto-compaction-mode": "periodic", "auto-compaction-retention": "30m",
 		"listen-peer-urls": "http://127.0.0.1:2380", "listen-client-urls": fmt.Sprintf("https://0.0.0.0:%d", etcdPort),
@@ -146,7 +152,7 @@ func etcdPod(p Programs) *corev1.Pod {
 			"restore", "--data-dir=" + databaseFolder, "--restoration-temp-snapshots-dir=" + dataFolder + "/restoration.temp",
 			"--snapstore-temp-directory=" + dataFolder + "/temp", "--name=" + etcdName, "--initial-cluster=" + etcdName + "=" + peerURL,
 			"--initial-advertise-peer-urls=" + peerURL,
-			fmt.Sprintf("--embedded-etcd-quota-bytes=%d", ptr.To(resource.MustParse(quota)).Value()),
+			fmt.Sprintf("--embedded-etcd-quota-bytes=%d", quota()),
 		}, p.Store...),
 		VolumeMounts: append([]corev1.VolumeMount{data}, p.Mounts...),
 	})
@@ -159,13 +165,13 @@ func etcdPod(p Programs) *corev1.Pod {
 			"--insecure-transport=false", "--insecure-skip-tls-verify=false", fmt.Sprintf("--endpoints=https://localhost:%d", etcdPort),
 			fmt.Sprintf("--service-endpoints=https://localhost:%d", etcdPort), "--use-etcd-wrapper=true",
 			"--server-cert=" + sidecarServerFolder + "/tls.crt", "--server-key=" + sidecarServerFolder + "/tls.key",
-			fmt.Sprintf("--embedded-etcd-quota-bytes=%d", ptr.To(resource.MustParse(quota)).Value()),
+			fmt.Sprintf("--embedded-etcd-quota-bytes=%d", quota()),
 		},
 		VolumeMounts: []corev1.VolumeMount{
 			data, mount(configName, configFolder), mount("ca", authorityFolder), mount("client", clientFolder), mount("server", sidecarServerFolder),
 		},
 	})
-	etcd := withDefaults(corev1.Container{
+	server := withDefaults(corev1.Container{
 		Name: etcdContainer, Image: p.ETCD,
 		Args: []string{
 			"start-etcd", fmt.Sprintf("--backup-restore-host-port=localhost:%d", sidecarPort), "--etcd-server-name=localhost",
@@ -182,7 +188,7 @@ func etcdPod(p Programs) *corev1.Pod {
 	})
 	size := resource.MustParse(volumeSize)
 	return pod(etcdName, corev1.PodSpec{
-		InitContainers: []corev1.Container{restore}, Containers: []corev1.Container{etcd, sidecar},
+		InitContainers: []corev1.Container{restore}, Containers: []corev1.Container{server, sidecar},
 		Volumes: append([]corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &size}}},
 			{Name: configName, VolumeSource: pods.ConfigMapSource(configName)},

@@ -70,7 +70,7 @@ func workloads(namespace string, change func(*corev1.PodSpec)) (*appsv1.Stateful
 func inFolder(pod *corev1.PodSpec) {
 	sidecar := &pod.Containers[1]
 	sidecar.Args[1] = "--storage-provider=Local"
-	sidecar.VolumeMounts[1] = corev1.VolumeMount{Name: "local-backup", MountPath: "/home/nonroot/bucket"}
+	sidecar.VolumeMounts[1] = corev1.VolumeMount{Name: "local-backup", MountPath: "/var/etcd-backups/bucket"}
 	pod.Volumes[1] = corev1.Volume{Name: "local-backup", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: "/backups/bucket"},
 	}}

@@ -175,9 +175,9 @@ func (r *Restorer) startServer(ctx context.Context, config *rest.Config, objects
 		return fmt.Errorf("create client: %w", err)
 	}
 	return r.await(ctx, serverName, func(*corev1.Pod) bool {
-		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		request, err := http.NewRequestWithContext(asking, http.MethodGet, config.Host+"/readyz?exclude=informer-sync", http.NoBody)
+		request, err := http.NewRequestWithContext(limited, http.MethodGet, config.Host+"/readyz?exclude=informer-sync", http.NoBody)
 		if err != nil {
 			return false
 		}

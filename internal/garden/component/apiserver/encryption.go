@@ -272,16 +272,25 @@ func EncryptionSecret(live *appsv1.Deployment) string {
 	return ""
 }
 
-// EncryptionPart configures the encryption of data in etcd. The garbage collector keeps its Secret even if the Deployment is deleted,
-// because it may have the last copy of a key.
-func (s Server) EncryptionPart(e Encryption) (Part, error) {
+// YAML returns the configuration file.
+func (e Encryption) YAML() ([]byte, error) {
 	resources := slices.DeleteFunc(Resources(e.Config, e.Always), func(each string) bool { return slices.Contains(e.Plain, each) })
 	decrypted := slices.DeleteFunc(slices.Concat(e.Former, e.Plain), func(each string) bool { return slices.Contains(resources, each) })
 	slices.Sort(decrypted)
 	decrypted = slices.Compact(decrypted)
 	content, err := secretconfig.Encryption{Resources: resources, Decrypted: decrypted, Keys: e.Keys}.YAML()
 	if err != nil {
-		return Part{}, fmt.Errorf("render encryption configuration: %w", err)
+		return nil, fmt.Errorf("render encryption configuration: %w", err)
+	}
+	return content, nil
+}
+
+// EncryptionPart configures the encryption of data in etcd. The garbage collector keeps its Secret even if the Deployment is deleted,
+// because it may have the last copy of a key.
+func (s Server) EncryptionPart(e Encryption) (Part, error) {
+	content, err := e.YAML()
+	if err != nil {
+		return Part{}, err
 	}
 	const file = secretconfig.DataKeyEncryptionConfiguration
 	name := s.Name + configurationSuffix

@@ -67,6 +67,9 @@ const (
 	backupPort = 8080
 	// wrapperPort must not change: the sidecar expects it.
 	wrapperPort = 9095
+
+	// Quota is the limit of the size of a database.
+	Quota = "8Gi"
 )
 
 // Secrets are the names of the Secrets with credentials. The Secrets for peers are needed only with high availability.
@@ -190,7 +193,7 @@ func storageClass(f figures, live *druidcorev1alpha1.Etcd) *string {
 func etcdSpec(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) druidcorev1alpha1.EtcdConfig {
 	f := role.figures(v)
 	spec := druidcorev1alpha1.EtcdConfig{
-		Metrics: &f.metrics, Quota: ptr.To(resource.MustParse("8Gi")), DefragmentationSchedule: ptr.To(defragmentation(v, role, live)),
+		Metrics: &f.metrics, Quota: ptr.To(resource.MustParse(Quota)), DefragmentationSchedule: ptr.To(defragmentation(v, role, live)),
 		ServerPort: ptr.To[int32](serverPort), ClientPort: ptr.To[int32](ClientPort), WrapperPort: ptr.To[int32](wrapperPort),
 		Resources:    ptr.To(pods.RequestsOfAtLeast(f.cpu, f.memory, f.minAllowed)),
 		ClientUrlTLS: clientTLS(v.Namespace, secrets), ClientService: clientService(v),

@@ -13,7 +13,7 @@ LDFLAGS  := -X github.com/espalier-dev/espalier/internal/process.Version=$(VERSI
 PACKAGES ?= ./...
 KILLS    ?= 50
 SOAK     ?= 1h
-PARALLEL ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+PARALLEL ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 BINARIES ?=
 BASE     ?= HEAD
 GENERATE ?= 2m

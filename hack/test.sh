@@ -6,8 +6,8 @@
 #   RACE        the packages that the race detector watches: none (default), all, or some: those whose code or tests start
 #               goroutines, and every sixth of the others
 #   RACEPART    which of the others: "2/6" (default: 1/6)
-#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/3" is every third from the second
-#               (default: all). The other tests of these packages run without it
+#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/4" is every fourth from the second
+#               (default: all). Every fourth from the third runs without it, and the others do not run
 #   UNWATCHED   patterns of packages whose own code the race detector does not watch
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
@@ -100,21 +100,22 @@ fi
 run=${RUN:-} skip=${SKIP:-}
 mapfile -t flags < <(raced)
 
-# Some tests of the longest packages with the race detector, then their other tests without it.
+# Some tests of the longest packages with the race detector, then some without it.
 divide() {
-  local tests status=0
-  tests=$(chosen "$RACETESTS")
-  echo "testing part $RACETESTS of the tests of ${#divided[@]} packages with the race detector, then the others without it"
-  run=$tests CGO_ENABLED=1 go_test "${flags[@]}" "${divided[@]}" || status=1
-  skip=${skip:+$skip|}$tests go_test "${divided[@]}" || status=1
+  local next status=0
+  next=$((${RACETESTS%/*} % ${RACETESTS#*/} + 1))/${RACETESTS#*/}
+  echo "testing part $RACETESTS of the tests of ${#divided[@]} packages with the race detector, then part $next without it"
+  run=$(chosen "$RACETESTS") CGO_ENABLED=1 go_test "${flags[@]}" "${divided[@]}" || status=1
+  run=$(chosen "$next") go_test "${divided[@]}" || status=1
   return $status
 }
 
 # The longest packages are tested beside the others.
 status=0 parallel=${PARALLEL:-4}
 if [ ${#divided[@]} -gt 0 ]; then
-  parallel=$(((parallel + 1) / 2))
+  parallel=$(((2 * parallel + 2) / 3))
   divide &
+  parallel=$(((parallel + 1) / 2))
 fi
 if [ ${#watched[@]} -gt 0 ]; then
   echo "testing ${#watched[@]} packages with the race detector"

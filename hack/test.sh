@@ -6,8 +6,8 @@
 #   RACE        the packages that the race detector watches: none (default), all, or some: those whose code or tests start
 #               goroutines, and every sixth of the others
 #   RACEPART    which of the others: "2/6" (default: 1/6)
-#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/4" is every fourth from the second
-#               (default: all). Every fourth from the third runs without it, and the others do not run
+#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/6" is every sixth from the second
+#               (default: all). Every sixth from the third runs without it, and the others do not run
 #   UNWATCHED   patterns of packages whose own code the race detector does not watch
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
@@ -17,9 +17,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The packages that took longest begin first, so that no core waits for one of them at the end.
-longest=(internal/garden/lifecycle internal/garden internal/managedresource/applier test/crash/faults internal/project/lifecycle
-  internal/project/stale internal/garden/extension internal/admission/certificates test/together internal/extension test/crash/points
-  internal/managedresource/health test/gardener-resource-manager internal/token/requestor internal/node/criticalcomponents)
+longest=(internal/garden/lifecycle internal/garden internal/managedresource/applier test/crash/faults internal/garden/backup/throwaway
+  test/connectivity internal/project/lifecycle internal/project/stale internal/garden/extension internal/admission/certificates
+  internal/networkpolicy/controller test/together internal/extension test/crash/points internal/managedresource/health
+  test/gardener-resource-manager internal/token/requestor internal/node/criticalcomponents internal/project/extensionaccess
+  internal/csr/approver test/kubectl internal/webhook/lookup)
 
 events=$(mktemp -d)
 trap 'rm -rf "$events"' EXIT
@@ -113,9 +115,8 @@ divide() {
 # The longest packages are tested beside the others.
 status=0 parallel=${PARALLEL:-4}
 if [ ${#divided[@]} -gt 0 ]; then
-  parallel=$(((2 * parallel + 2) / 3))
-  divide &
   parallel=$(((parallel + 1) / 2))
+  divide &
 fi
 if [ ${#watched[@]} -gt 0 ]; then
   echo "testing ${#watched[@]} packages with the race detector"

@@ -170,6 +170,9 @@ func (p *program) plans(config string) {
 		HaveField("Reasons", ContainElement(ContainSubstring("flag --feature-gates"))),
 	)))
 
+	taken := p.ask("", "plan", "-f", p.gardenFile(), config, "--take-over", "--virtual-kubeconfig=none", "--skip-images")
+	p.Expect(taken.out).To(ContainSubstring("\nWould be lost\n- nothing\n\nMust be removed\n"), taken.errs)
+
 	refused := p.ask("", "plan", "-f", p.gardenFile("{spec: {virtualCluster: {kubernetes: {version: 1.36.0}}}}"), config)
 	p.Expect(refused.code).To(Equal(1))
 	p.Expect(refused.out).To(ContainSubstring("\nRefused\n! spec.virtualCluster.kubernetes.version: "))
@@ -178,10 +181,13 @@ func (p *program) plans(config string) {
 	p.Expect(defaults.code).To(BeZero(), defaults.errs)
 	p.Expect(defaults.out).To(ContainSubstring("Without --config, the plan is for an operator with the shipped configuration"))
 	for mistake, args := range map[string][]string{
-		"name a file with -f":                   {"plan"},
-		"--output must be text or json":         {"plan", "-f", "x", "-o", "yaml"},
-		"read file: open nowhere.yaml":          {"plan", "-f", "nowhere.yaml"},
-		"the Garden has unknown fields: spec.x": {"plan", "-f", p.gardenFile("{spec: {x: 1}}")},
+		"name a file with -f":                    {"plan"},
+		"--output must be text or json":          {"plan", "-f", "x", "-o", "yaml"},
+		"--virtual-kubeconfig needs --take-over": {"plan", "-f", "x", "--virtual-kubeconfig", "none"},
+		"name the version to reach with --to":    {"upgrade"},
+		"version 1.99 of Kubernetes is not":      {"upgrade", "--to", "1.99"},
+		"read file: open nowhere.yaml":           {"plan", "-f", "nowhere.yaml"},
+		"the Garden has unknown fields: spec.x":  {"plan", "-f", p.gardenFile("{spec: {x: 1}}")},
 	} {
 		wrong := p.ask("", args...)
 		p.Expect(wrong.code).To(Equal(1), mistake)

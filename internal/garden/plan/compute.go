@@ -32,6 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/istio"
 	"github.com/espalier-dev/espalier/internal/garden/components"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
+	"github.com/espalier-dev/espalier/internal/garden/rotation"
 	"github.com/espalier-dev/espalier/internal/garden/virtual"
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
@@ -170,6 +171,10 @@ func (s *simulation) wrap(task flow.Task) flow.Task {
 		switch {
 		case slices.Contains(virtualTasks(), row):
 			s.remark(fmt.Sprintf("Task %q works in the virtual cluster, which the plan does not foresee.", task.Name))
+			if row == components.RotationProof {
+				s.remark("The proof keeps a credential of the former generation in Secret " + rotation.ClientProbe + "-… or " +
+					rotation.TokenProbe + "-… until the rotation completes.")
+			}
 			return nil
 		case row == component.DNSRecords && !s.hasAddress(ctx):
 			s.remark("The DNSRecords are not in the plan, because Service " + istio.GatewayNamespace + "/" + istio.Gateway + " has no address yet.")

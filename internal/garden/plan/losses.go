@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/garden/component/extensionobjects"
+	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 )
 
 // lossesOf names everything that a change of a Garden makes unreadable or unreachable.
@@ -39,8 +41,8 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 		losses = append(losses, "objects of "+each.Resource+"."+each.Group+
 			" in their former etcd cannot be read any more: resourcesToStoreInETCDEvents moves them")
 	}
-	for api, enabled := range is.RuntimeConfig {
-		if former, set := was.RuntimeConfig[api]; !enabled && (!set || former) {
+	for _, api := range slices.Concat(slices.Collect(maps.Keys(was.RuntimeConfig)), slices.Collect(maps.Keys(is.RuntimeConfig))) {
+		if kubeapiserver.Serves(was.RuntimeConfig, api) && !kubeapiserver.Serves(is.RuntimeConfig, api) {
 			losses = append(losses, "API "+api+" is not served any more")
 		}
 	}
@@ -51,7 +53,7 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 		losses = append(losses, "users who authenticate by structuredAuthentication cannot authenticate any more")
 	}
 	slices.Sort(losses)
-	return losses
+	return slices.Compact(losses)
 }
 
 // lostHosts names the hosts whose DNSRecords are deleted.

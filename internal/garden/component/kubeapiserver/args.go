@@ -186,11 +186,21 @@ func clusterArgs(v values.Values) []string {
 	)
 }
 
+// unneeded are APIs that a cluster without nodes does not need. They are off unless the user switches them on.
+var unneeded = []string{"apps/v1", "autoscaling/v2", "batch/v1", "policy/v1", "storage.k8s.io/v1/csinodes"}
+
+// Serves reports whether kube-apiserver of the virtual cluster serves an API with these settings of the Garden.
+func Serves(runtimeConfig map[string]bool, api string) bool {
+	on, isSet := runtimeConfig[api]
+	return on || !isSet && !slices.Contains(unneeded, api)
+}
+
 // RuntimeConfig returns the APIs that are switched on (true) and off (false). kube-controller-manager runs no controllers for APIs that are
-// off. APIs that a cluster without nodes does not need are off unless the user switches them on.
+// off.
 func RuntimeConfig(v values.Values) map[string]bool {
-	config := map[string]bool{
-		"apps/v1": false, "autoscaling/v2": false, "batch/v1": false, "policy/v1": false, "storage.k8s.io/v1/csinodes": false,
+	config := map[string]bool{}
+	for _, api := range unneeded {
+		config[api] = false
 	}
 	for api, on := range v.KubeAPIServer.RuntimeConfig {
 		if knowsAPI(v, api) {

@@ -195,9 +195,11 @@ func TestLosses(t *testing.T) {
 	was.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"configmaps"}}
 	was.OIDCConfig = &operatorv1alpha1.OIDCConfig{} //nolint:staticcheck // Gardens may still have the deprecated field
 	is.EncryptionConfig = &operatorv1alpha1.EncryptionConfig{Resources: []string{"roles.rbac.authorization.k8s.io"}}
-	is.RuntimeConfig = map[string]bool{"batch/v1": false}
+	was.RuntimeConfig = map[string]bool{"apps/v1": true, "events.k8s.io/v1": true} // apps/v1 and batch/v1 are off by default
+	is.RuntimeConfig = map[string]bool{"batch/v1": false, "events.k8s.io/v1": false}
 	NewWithT(t).Expect(lossesOf(before, after)).To(Equal([]string{
-		"API batch/v1 is not served any more",
+		"API apps/v1 is not served any more",
+		"API events.k8s.io/v1 is not served any more",
 		"api.example.org and gardener.example.org: clients with these addresses in their kubeconfigs lose the connection",
 		"encryption: objects of configmaps are written as plain text in etcd, and so in its backups",
 		"encryption: objects of roles.rbac.authorization.k8s.io are written again; from then on they cannot be read without the encryption " +

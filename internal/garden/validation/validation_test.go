@@ -122,6 +122,15 @@ func TestWarnings(t *testing.T) {
 				"spec.virtualCluster.kubernetes.kubeAPIServer.oidcConfig.clientAuthentication has no effect in this release",
 			},
 		},
+		"audit webhooks": {
+			changes: []string{
+				"G: {gardenerAPIServer: {auditWebhook: {kubeconfigSecretName: a}}}",
+				"K: {auditWebhook: {kubeconfigSecretName: a}, auditConfig: {auditPolicy: {configMapRef: {name: a}}}}",
+			},
+			want: []string{
+				"spec.virtualCluster.gardener.gardenerAPIServer.auditWebhook has no effect without auditConfig.auditPolicy.configMapRef",
+			},
+		},
 		"the size of networks of nodes": {
 			changes: []string{"V: {kubernetes: {kubeControllerManager: {nodeCIDRMaskSizeIPv6: 64}}}"},
 			want:    []string{"spec.virtualCluster.kubernetes.kubeControllerManager.nodeCIDRMaskSizeIPv6 has no effect, remove it"},

@@ -85,6 +85,7 @@ func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string 
 	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
 		all = append(all, notYet(path+".gardenerAPIServer.watchCacheSizes.default"))
 	}
+	all = append(all, auditWarnings(path+".gardenerAPIServer", server.AuditConfig, server.AuditWebhook)...)
 	all = append(all, retiredGates(path+".gardenerAPIServer", server.FeatureGates, versions.RetiredGardenerFeatureGate)...)
 	for i, plugin := range server.AdmissionPlugins {
 		if versions.RetiredGardenerAdmissionPlugin(plugin.Name) {
@@ -102,6 +103,14 @@ func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string 
 		all = append(all, path+".gardenerDiscoveryServer has no effect, this operator does not deploy the discovery server")
 	}
 	return all
+}
+
+// auditWarnings tells that an API server without an audit policy records no events that a webhook could get.
+func auditWarnings(path string, audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alpha1.AuditWebhook) []string {
+	if webhook == nil || audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+		return nil
+	}
+	return []string{path + ".auditWebhook has no effect without auditConfig.auditPolicy.configMapRef"}
 }
 
 func retiredGates(path string, gates map[string]bool, retired func(name string) bool) []string {
@@ -139,6 +148,7 @@ func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) 
 			all = append(all, notYet(path+".oidcConfig.clientAuthentication"))
 		}
 	}
+	all = append(all, auditWarnings(path, server.AuditConfig, server.AuditWebhook)...)
 	if sizes := server.WatchCacheSizes; sizes != nil && sizes.Default != nil {
 		all = append(all, fmt.Sprintf("%s.watchCacheSizes.default is deprecated and not supported for Kubernetes 1.%d and later",
 			path, fieldsGoneFrom), notYet(path+".watchCacheSizes.default"))

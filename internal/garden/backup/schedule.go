@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -259,8 +260,22 @@ func readBackup(file string, identity age.Identity) (*Backup, error) {
 	return Read(opened, []age.Identity{identity})
 }
 
-// report writes the result into the condition of the Garden; nil removes the condition.
+// report writes the result into the condition of the Garden; nil removes the condition. A drill can take minutes, in which others change the
+// Garden, so report reads it again.
 func (s *Schedule) report(ctx context.Context, garden *operatorv1alpha1.Garden, found *drilled) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live := &operatorv1alpha1.Garden{}
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(garden), live)
+		if apierrors.IsNotFound(err) || err == nil && live.UID != garden.UID {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read Garden again: %w", err)
+		}
+		return s.setCondition(ctx, live, found)
+	})
+}
+
+func (s *Schedule) setCondition(ctx context.Context, garden *operatorv1alpha1.Garden, found *drilled) error {
 	const kind = operatorv1alpha1.BackupRestorable
 	updated := garden.DeepCopy()
 	conditions := slices.Clone(garden.Status.Conditions)

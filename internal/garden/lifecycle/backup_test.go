@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -309,7 +310,15 @@ func TestScheduledBackupsAreWrittenAndTested(t *testing.T) {
 		return names
 	}
 	const first, second = "garden-garden-20260228T120000Z.age", "garden-garden-20260228T150000Z.age"
+	s.requests.SetHook(func(request *http.Request) error { // others change the Garden during a drill
+		if request.Method == http.MethodPost {
+			s.edit(annotated("example.com/changed", "true"))
+		}
+		return nil
+	})
 	s.Expect(schedule.Run(t.Context())).To(Equal(time.Hour), "the next drill")
+	s.Expect(s.get().Annotations).To(HaveKey("example.com/changed"))
+	s.requests.SetHook(nil)
 	s.Expect(files()).To(Equal([]string{first}))
 	s.Expect(s.restorable()).To(MatchRegexp("^True/DrillSucceeded: File " + first + " can be restored: it has [0-9]+ objects.$"))
 	passes(150 * time.Minute)

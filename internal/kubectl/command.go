@@ -36,8 +36,8 @@ type Options struct {
 	Version string
 }
 
-// The exit codes of the program, except of garden plan and garden upgrade. 0 means that the question was answered, or that the state that wait waits for was
-// reached.
+// The exit codes of the program, except of garden plan and garden upgrade. 0 means that the question was answered, or that the state that
+// wait waits for was reached.
 const (
 	exitError    = 1
 	exitTimedOut = 2

@@ -260,8 +260,8 @@ func readBackup(file string, identity age.Identity) (*Backup, error) {
 	return Read(opened, []age.Identity{identity})
 }
 
-// report writes the result into the condition of the Garden; nil removes the condition. A drill can take minutes, in which others change the
-// Garden, so report reads it again.
+// report writes the result into the condition of the Garden; nil removes the condition. A drill can take minutes, in which others change
+// the Garden, so report reads it again.
 func (s *Schedule) report(ctx context.Context, garden *operatorv1alpha1.Garden, found *drilled) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &operatorv1alpha1.Garden{}

@@ -269,13 +269,13 @@ func (s *scene) foresee(g *WithT, reader client.WithWatch, tc foreseenChange) *p
 	for result.RequeueAfter < s.reconciler.SyncPeriod/2 {
 		result = s.mustReconcile()
 	}
-	want, real := foreseenEffects(p), before.effects(s.snapshot())
+	want, got := foreseenEffects(p), before.effects(s.snapshot())
 	if strings.Contains(p.Text(), rotation.TokenProbe+"-…") { // a remark, because the proof creates it with data of the virtual cluster
-		for _, all := range []*effects{&want, &real} {
+		for _, all := range []*effects{&want, &got} {
 			all.Objects = slices.DeleteFunc(all.Objects, func(o string) bool { return strings.HasPrefix(o, "Secret "+rotation.TokenProbe) })
 		}
 	}
-	g.Expect(want).To(Equal(real), p.Text())
+	g.Expect(want).To(Equal(got), p.Text())
 	return p
 }
 

@@ -74,7 +74,8 @@ func serverObjects(p Programs, ofEtcd, c Credentials, encryption []byte, address
 	return []client.Object{
 		policy(serverName, "Allows the garden operator to connect to the API server of the drill, which connects to its etcd only.",
 			fromOperator(serverPort), toETCD()),
-		secret(serverName+"-etcd", withAuthority(ofEtcd.Client, ofEtcd.Authority)), secret(serverName+"-server", withAuthority(c.Server, c.Authority)),
+		secret(serverName+"-etcd", withAuthority(ofEtcd.Client, ofEtcd.Authority)),
+		secret(serverName+"-server", withAuthority(c.Server, c.Authority)),
 		secret(serverName+"-encryption", map[string][]byte{secretconfig.DataKeyEncryptionConfiguration: encryption}),
 		service(serverName, serverPort), serverPod(p, address),
 	}

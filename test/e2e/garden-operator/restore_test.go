@@ -5,8 +5,10 @@ package gardenoperator_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,10 +26,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/garden/backup"
+	"github.com/espalier-dev/espalier/test/local"
 )
 
 const (
@@ -89,29 +90,22 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 		before, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
 		l.fullSnapshot(ctx)
-		saved, err := backup.Take(ctx, c.Client, namespace, time.Now())
-		Expect(err).NotTo(HaveOccurred())
+		dir := GinkgoT().TempDir()
+		program, file, key := filepath.Join(dir, "garden-operator"), filepath.Join(dir, "garden.age"), filepath.Join(dir, "identity")
+		Expect(local.Compile(ctx, program, "./cmd/garden-operator")).To(Succeed())
 		identity, err := age.GenerateX25519Identity()
 		Expect(err).NotTo(HaveOccurred())
-		file := filepath.Join(GinkgoT().TempDir(), "garden.age")
-		written, err := os.Create(file)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(saved.Write(written, []age.Recipient{identity.Recipient()})).To(Succeed())
-		Expect(written.Close()).To(Succeed())
+		Expect(os.WriteFile(key, []byte(identity.String()), 0o600)).To(Succeed())
+		runProgram(ctx, program, "backup", "-f", file, "-r", identity.Recipient().String())
 
 		begin := time.Now()
-		replicas := stopOperator(ctx)
+		stopOperator(ctx)
 		loseNamespace(ctx, l.garden)
 		lost := time.Since(begin)
 		begin = time.Now()
-		read, err := os.Open(file)
-		Expect(err).NotTo(HaveOccurred())
-		defer func() { Expect(read.Close()).To(Succeed()) }()
-		b, err := backup.Read(read, []age.Identity{identity})
-		Expect(err).NotTo(HaveOccurred())
-		r := &backup.Restorer{Client: c.Client, Say: func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) }}
-		Expect(r.Restore(ctx, b)).To(Succeed())
-		scaleOperator(ctx, replicas)
+		runProgram(ctx, program, "restore", "-f", file, "-i", key)
+		overlay := filepath.Join(l.machine.Dir, "garden", "operator") // Roles of the operator were in the namespace
+		Expect(c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", overlay)).Error().NotTo(HaveOccurred())
 		Eventually(ctx, l.well).WithTimeout(restoreLimit).Should(Succeed())
 		took := time.Since(begin)
 		AddReportEntry("restored", fmt.Sprintf("deleted in %s, restored in %s", lost.Round(time.Second), took.Round(time.Second)))
@@ -129,6 +123,14 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 
 const operatorNamespace, operatorName = "espalier-system", "espalier-garden-operator"
 
+// runProgram runs the built program as a user would, who has the kubeconfig of the suite.
+func runProgram(ctx context.Context, program string, args ...string) {
+	GinkgoHelper()
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	AddReportEntry("garden-operator "+args[0], string(out))
+	Expect(err).NotTo(HaveOccurred(), string(out))
+}
+
 // configureBackups makes the operator write backups into a folder of its Pod, until the specs end.
 func configureBackups(ctx context.Context) {
 	GinkgoHelper()
@@ -137,38 +139,21 @@ func configureBackups(ctx context.Context) {
 	deployed := &appsv1.Deployment{}
 	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, deployed)).To(Succeed())
 	changed := deployed.DeepCopy()
-	pod := &changed.Spec.Template.Spec
-	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "config" })
-	Expect(i).To(BeNumerically(">=", 0))
-	config := &corev1.ConfigMap{}
-	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: pod.Volumes[i].ConfigMap.Name}, config)).To(Succeed())
-	settings := map[string]any{}
-	Expect(yaml.Unmarshal([]byte(config.Data["config.yaml"]), &settings)).To(Succeed())
-	Expect(unstructured.SetNestedMap(settings, map[string]any{
-		"folder": "/backups", "interval": "1h", "keep": int64(5), "restoreData": true, "recipients": []any{identity.Recipient().String()},
-	}, "espalier", "garden", "backup")).To(Succeed())
-	content, err := yaml.Marshal(settings)
-	Expect(err).NotTo(HaveOccurred())
-	former := config.DeepCopy()
-	config.Data["config.yaml"] = string(content)
-	Expect(c.Client.Patch(ctx, config, client.MergeFrom(former))).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(c.Client.Patch(ctx, former, client.MergeFrom(config))).To(Succeed())
-		scaleOperator(ctx, *deployed.Spec.Replicas)
-		_, err := c.Kubectl(ctx, "-n", operatorNamespace, "rollout", "restart", "deployment/"+operatorName)
-		Expect(err).NotTo(HaveOccurred())
-	})
-	if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "backups" }) {
+	if pod := &changed.Spec.Template.Spec; !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "backups" }) {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{
 			Name: "backups", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 		})
 		mounts := &pod.Containers[0].VolumeMounts
 		*mounts = append(*mounts, corev1.VolumeMount{Name: "backups", MountPath: "/backups"})
 	}
-	metav1.SetMetaDataAnnotation(&changed.Spec.Template.ObjectMeta, "e2e/backups", time.Now().Format(time.RFC3339))
 	changed.Spec.Replicas = ptr.To[int32](1) // the folder is that of one Pod
 	Expect(c.Client.Patch(ctx, changed, client.MergeFrom(deployed))).To(Succeed())
-	Expect(c.Kubectl(ctx, "-n", operatorNamespace, "rollout", "status", "--timeout=3m", "deployment/"+operatorName)).Error().NotTo(HaveOccurred())
+	line := "backup: {folder: /backups, interval: 1h, keep: 5, restoreData: true, recipients: [" + identity.Recipient().String() + "]}"
+	DeferCleanup(func(ctx SpecContext) {
+		scaleOperator(ctx, *deployed.Spec.Replicas)
+		configureOperator(ctx, line, false)
+	})
+	configureOperator(ctx, line, true)
 }
 
 // fullSnapshot makes etcd-backup-restore take a full snapshot.
@@ -229,15 +214,12 @@ func (l localGarden) restorable(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// stopOperator ends the operator, and returns its former number of replicas.
-func stopOperator(ctx context.Context) int32 {
+// stopOperator ends the operator.
+func stopOperator(ctx context.Context) {
 	GinkgoHelper()
-	deployed := &appsv1.Deployment{}
-	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, deployed)).To(Succeed())
 	scaleOperator(ctx, 0)
 	Eventually(ctx, c.Kubectl).WithArguments("-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name="+operatorName, "-o", "name").
 		WithTimeout(patience).Should(BeEmpty())
-	return *deployed.Spec.Replicas
 }
 
 func scaleOperator(ctx context.Context, replicas int32) {
@@ -250,15 +232,7 @@ func scaleOperator(ctx context.Context, replicas int32) {
 // that do not run are removed.
 func loseNamespace(ctx context.Context, garden client.Object) {
 	GinkgoHelper()
-	for _, name := range []string{"gardener-operator", "gardener-resource-manager"} {
-		meta := metav1.ObjectMeta{Name: name}
-		for _, each := range []client.Object{
-			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
-			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
-		} {
-			Expect(client.IgnoreNotFound(c.Client.Delete(ctx, each))).To(Succeed())
-		}
-	}
+	Expect(removeWebhooks(ctx)).To(Succeed())
 	withoutFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	Expect(c.Client.Patch(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: garden.GetName()}}, withoutFinalizers)).To(Succeed())
 	Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: garden.GetName()}}))).
@@ -269,8 +243,26 @@ func loseNamespace(ctx context.Context, garden client.Object) {
 	}).WithTimeout(patience).WithPolling(2 * time.Second).Should(BeTrue())
 }
 
-// freed removes the finalizers of the objects in namespace garden, and reports whether the namespace is gone.
+// removeWebhooks removes the configurations of the operator and of the resource manager. A process that still runs makes them again.
+func removeWebhooks(ctx context.Context) error {
+	var failed error
+	for _, name := range []string{"gardener-operator", "gardener-resource-manager"} {
+		meta := metav1.ObjectMeta{Name: name}
+		for _, each := range []client.Object{
+			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: meta},
+			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta},
+		} {
+			failed = errors.Join(failed, client.IgnoreNotFound(c.Client.Delete(ctx, each)))
+		}
+	}
+	return failed
+}
+
+// freed removes webhooks, and the finalizers of the objects in namespace garden. It reports whether the namespace is gone.
 func freed(ctx context.Context, withoutFinalizers client.Patch) (bool, error) {
+	if err := removeWebhooks(ctx); err != nil {
+		return false, err
+	}
 	gone, err := isGone(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	if err != nil || gone {
 		return gone, err

@@ -45,9 +45,8 @@ var _ = Describe("a Gardenlet in the place of the gardenlet of make up-garden SE
 			Expect(c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", folder)).Error().NotTo(HaveOccurred())
 			l.awaitSeed(ctx)
 		}, NodeTimeout(limit))
-		const setting = "gardenlets: true"
-		configureOperator(ctx, setting, true)
-		DeferCleanup(configureOperator, setting, false)
+		configureOperator(ctx, "gardenlets", true)
+		DeferCleanup(func(ctx SpecContext) { configureOperator(ctx, "gardenlets", nil) })
 
 		l.createGardenlet(ctx, registry, config, string(images))
 		state := func(ctx context.Context) (string, error) {

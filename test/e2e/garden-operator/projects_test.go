@@ -14,8 +14,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/test/local"
 )
@@ -82,29 +84,35 @@ func refusals(ctx context.Context) (int, error) {
 // setProjectController changes a setting in the configuration of the operator, and requests a reconciliation of the Garden.
 func (l localGarden) setProjectController(ctx context.Context, on bool) {
 	GinkgoHelper()
-	configureOperator(ctx, "projectController: true", on)
+	var value any // without the field, the operator deploys no project-controller
+	if on {
+		value = true
+	}
+	configureOperator(ctx, "projectController", value)
 	Expect(l.reconcile(ctx)).To(Succeed())
 	Eventually(ctx, l.well).WithTimeout(recoveryPatience).Should(Succeed())
 	Eventually(ctx, l.kubectl).WithArguments("get", "validatingadmissionpolicies", "-o", "name").
 		Should(WithTransform(func(all string) bool { return strings.Contains(all, "project-controller.espalier.dev") }, Equal(on)))
 }
 
-// configureOperator adds a line to section espalier.garden of the configuration of the operator, or removes it.
-func configureOperator(ctx context.Context, line string, on bool) {
+// configureOperator sets a field of section espalier.garden in the configuration of the operator; nil removes it.
+func configureOperator(ctx context.Context, field string, value any) {
 	GinkgoHelper()
-	const without = "    images: {"
-	with := "    " + line + "\n" + without
-	configuration := &corev1.ConfigMap{}
+	configuration, settings := &corev1.ConfigMap{}, map[string]any{}
 	key := client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}
 	Expect(c.Client.Get(ctx, key, configuration)).To(Succeed())
-	text := strings.Replace(configuration.Data["config.yaml"], with, without, 1)
-	if on {
-		text = strings.Replace(text, without, with, 1)
-		Expect(text).To(ContainSubstring(with))
+	Expect(yaml.Unmarshal([]byte(configuration.Data["config.yaml"]), &settings)).To(Succeed())
+	path := []string{"espalier", "garden", field}
+	if value == nil {
+		unstructured.RemoveNestedField(settings, path...)
+	} else {
+		Expect(unstructured.SetNestedField(settings, value, path...)).To(Succeed())
 	}
-	configuration.Data["config.yaml"] = text
+	text, err := yaml.Marshal(settings)
+	Expect(err).NotTo(HaveOccurred())
+	configuration.Data["config.yaml"] = string(text)
 	Expect(c.Client.Update(ctx, configuration)).To(Succeed())
-	_, err := c.Kubectl(ctx, "-n", key.Namespace, "rollout", "restart", "deployment", key.Name)
+	_, err = c.Kubectl(ctx, "-n", key.Namespace, "rollout", "restart", "deployment", key.Name)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.RolledOut(ctx, binary)).To(Succeed())
 }

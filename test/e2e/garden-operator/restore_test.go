@@ -148,12 +148,13 @@ func configureBackups(ctx context.Context) {
 	}
 	changed.Spec.Replicas = ptr.To[int32](1) // the folder is that of one Pod
 	Expect(c.Client.Patch(ctx, changed, client.MergeFrom(deployed))).To(Succeed())
-	line := "backup: {folder: /backups, interval: 1h, keep: 5, restoreData: true, recipients: [" + identity.Recipient().String() + "]}"
 	DeferCleanup(func(ctx SpecContext) {
 		scaleOperator(ctx, *deployed.Spec.Replicas)
-		configureOperator(ctx, line, false)
+		configureOperator(ctx, "backup", nil)
 	})
-	configureOperator(ctx, line, true)
+	configureOperator(ctx, "backup", map[string]any{
+		"folder": "/backups", "interval": "1h", "keep": int64(5), "restoreData": true, "recipients": []any{identity.Recipient().String()},
+	})
 }
 
 // fullSnapshot makes etcd-backup-restore take a full snapshot.

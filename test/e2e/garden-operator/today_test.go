@@ -31,8 +31,6 @@ const (
 	// virtualDomain and ingressDomain are the domains of this Garden here, in the zone of the DNS server of the node.
 	virtualDomain = "virtual.cases.local.gardener.cloud"
 	ingressDomain = "runtime.cases.local.gardener.cloud"
-	// allowsProvider is the setting of the operator that the chart of provider-local needs.
-	allowsProvider = "extensionCharts: {hostAccess: true, clusterRoles: [cluster-admin]}"
 )
 
 // The Garden with its Seed is deleted, and one with DNS records and a bucket of an Extension takes its place. The spec leaves a cluster
@@ -46,8 +44,9 @@ var _ = Describe("a Garden with objects of extensions in the place of that of ma
 		l.removeGardenlet(ctx)
 		remove(ctx, former.DeepCopy())
 		Expect(c.Client.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace(namespace))).To(Succeed())
-		configureOperator(ctx, allowsProvider, true)
-		DeferCleanup(configureOperator, allowsProvider, false)
+		// The chart of provider-local needs it.
+		configureOperator(ctx, "extensionCharts", map[string]any{"hostAccess": true, "clusterRoles": []any{"cluster-admin"}})
+		DeferCleanup(func(ctx SpecContext) { configureOperator(ctx, "extensionCharts", nil) })
 		begin := time.Now()
 		report := func(what string) {
 			AddReportEntry(what+" after", time.Since(begin).Round(time.Second).String())

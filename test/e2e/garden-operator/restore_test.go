@@ -219,7 +219,8 @@ func (l localGarden) restorable(ctx context.Context) (string, error) {
 func stopOperator(ctx context.Context) {
 	GinkgoHelper()
 	scaleOperator(ctx, 0)
-	Eventually(ctx, c.Kubectl).WithArguments("-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name="+operatorName, "-o", "name").
+	Eventually(ctx, c.Kubectl).
+		WithArguments("-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name="+operatorName, "-o", "name").
 		WithTimeout(patience).Should(BeEmpty())
 }
 
@@ -235,9 +236,9 @@ func loseNamespace(ctx context.Context, garden client.Object) {
 	GinkgoHelper()
 	Expect(removeWebhooks(ctx)).To(Succeed())
 	withoutFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	Expect(c.Client.Patch(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: garden.GetName()}}, withoutFinalizers)).To(Succeed())
-	Expect(client.IgnoreNotFound(c.Client.Delete(ctx, &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: garden.GetName()}}))).
-		To(Succeed())
+	lost := &operatorv1alpha1.Garden{ObjectMeta: metav1.ObjectMeta{Name: garden.GetName()}}
+	Expect(c.Client.Patch(ctx, lost, withoutFinalizers)).To(Succeed())
+	Expect(client.IgnoreNotFound(c.Client.Delete(ctx, lost))).To(Succeed())
 	Expect(c.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Eventually(ctx, func(ctx context.Context) (bool, error) {
 		return freed(ctx, withoutFinalizers)

@@ -243,7 +243,7 @@ func (s *scene) restoreStorage(state local.Stored) {
 // awaitUnserved waits until the API server does not serve a kind.
 func (s *scene) awaitUnserved(kind schema.GroupVersionKind) {
 	s.t.Helper()
-	s.Eventually(rollout.CheckServed, binary.Patience).WithArguments(s.t.Context(), s.admin, kind).Should(Satisfy(rollout.IsGone))
+	s.Eventually(rollout.CheckServed, binary.Patience).WithArguments(s.t.Context(), s.admin, kind).Should(Satisfy(rollout.IsGone), kind.Kind)
 }
 
 // definitionKey returns the key of a CustomResourceDefinition in etcd.

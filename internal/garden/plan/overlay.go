@@ -180,15 +180,6 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 	if meta.IsNoMatchError(err) && o.defines(kind.GroupKind()) {
 		return notFound(known)
 	}
-	return allowed(err)
-}
-
-// allowed returns the error of a read. If the user of the plan may not read, it names the roles that allow it, and it is no error about a
-// missing right any more: these are about the rights of the operator.
-func allowed(err error) error {
-	if apierrors.IsForbidden(err) {
-		return errors.New("the plan cannot read what it needs; ClusterRole and Roles espalier-garden-read allow it: " + err.Error())
-	}
 	return err
 }
 
@@ -203,7 +194,7 @@ func (o *overlay) List(ctx context.Context, list client.ObjectList, options ...c
 	kind.Kind = strings.TrimSuffix(kind.Kind, "List")
 	err = o.WithWatch.List(ctx, list, options...)
 	if err != nil && (!meta.IsNoMatchError(err) || !o.defines(kind.GroupKind())) {
-		return allowed(err)
+		return err
 	}
 	selected := &client.ListOptions{}
 	selected.ApplyOptions(options)

@@ -210,9 +210,11 @@ func restoreDrills() row {
 				{`time() - max(espalier_garden_restore_drill_data_timestamp_seconds > 0)`, "restored data"},
 			},
 		},
-		{lines, "Duration of the restoration", "How long a restoration after a loss takes at least.", seconds, 8, []query{
-			{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"},
-		}},
+		{
+			lines, "Duration of the restoration",
+			"How long a restoration after a loss takes at least. **Much more than before:** the data in etcd has grown.",
+			seconds, 8, []query{{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"}},
+		},
 		{lines, "Restored objects", "**Fewer than are stored:** objects are missing in the snapshot.", count, 8, []query{
 			{`max(espalier_garden_restore_drill_data_objects)`, "objects"},
 			{`max(espalier_garden_restore_drill_data_secrets)`, "decrypted Secrets"},

@@ -162,6 +162,12 @@ func (c *Cluster) deploy(ctx context.Context, binary, config string) error {
 	return nil
 }
 
+// Scale sets the number of replicas of a binary's Deployment. It does not wait for the Pods.
+func (c *Cluster) Scale(ctx context.Context, binary string, replicas int32) error {
+	_, err := c.Kubectl(ctx, "scale", "-n", SystemNamespace, "deployment/espalier-"+binary, fmt.Sprintf("--replicas=%d", replicas))
+	return err
+}
+
 // Pods returns the Pods of a binary, including terminating ones.
 func (c *Cluster) Pods(ctx context.Context, binary string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}

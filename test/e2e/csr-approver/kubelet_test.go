@@ -157,8 +157,7 @@ func ofKubelets(ctx context.Context) []certificatesv1.CertificateSigningRequest 
 // scaleTo sets the number of replicas, and waits until there are that many Pods.
 func scaleTo(ctx context.Context, replicas int) {
 	GinkgoHelper()
-	_, err := c.Kubectl(ctx, "scale", "-n", "espalier-system", "deployment/espalier-"+binary, fmt.Sprintf("--replicas=%d", replicas))
-	Expect(err).NotTo(HaveOccurred())
+	Expect(c.Scale(ctx, binary, int32(replicas))).To(Succeed())
 	Eventually(ctx, func(ctx context.Context) (int, error) {
 		pods, err := c.Pods(ctx, binary)
 		return len(pods), err

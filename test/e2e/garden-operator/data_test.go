@@ -58,8 +58,7 @@ var _ = Describe("the virtual cluster of make up-garden", Ordered, ContinueOnFai
 		Expect(err).NotTo(HaveOccurred())
 		kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "e2e-kept-"}}
 		Expect(virtual.Create(ctx, kept)).To(Succeed())
-		_, err = c.Clients.CoreV1().Services(namespace).ProxyGet("https", etcdMain+"-client", "8080", "/snapshot/full", nil).DoRaw(ctx)
-		Expect(err).NotTo(HaveOccurred())
+		takeFullSnapshot(ctx)
 
 		begin := time.Now()
 		claims := &corev1.PersistentVolumeClaimList{}

@@ -168,13 +168,18 @@ var stays = []string{
 	"rolebinding.rbac.authorization.k8s.io/espalier-garden-operator", "event/", "event.events.k8s.io/",
 }
 
-// leftInNamespace returns the objects in the garden namespace that must not stay.
-func leftInNamespace(ctx context.Context) ([]string, error) {
+// allInNamespace returns the objects in the garden namespace in a format of kubectl.
+func allInNamespace(ctx context.Context, format string) (string, error) {
 	kinds, err := c.Kubectl(ctx, "api-resources", "--verbs=list", "--namespaced", "-o", "name")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	all, err := c.Kubectl(ctx, "get", strings.Join(strings.Fields(kinds), ","), "-n", namespace, "-o", "name")
+	return c.Kubectl(ctx, "get", strings.Join(strings.Fields(kinds), ","), "-n", namespace, "-o", format)
+}
+
+// leftInNamespace returns the objects in the garden namespace that must not stay.
+func leftInNamespace(ctx context.Context) ([]string, error) {
+	all, err := allInNamespace(ctx, "name")
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/test/e2e/cluster"
 	"github.com/espalier-dev/espalier/test/e2e/faults/machine"
 )
 
@@ -34,10 +35,13 @@ type localGarden struct {
 	kubeconfig string
 }
 
+// operatorKey is the key of the Deployment of the operator, and of the ConfigMap with its configuration.
+var operatorKey = client.ObjectKey{Namespace: cluster.SystemNamespace, Name: "espalier-" + binary}
+
 // isLocalGarden reports whether `make up-garden` has deployed the operator: only then does the operator have these lists of images.
 func isLocalGarden(ctx context.Context) bool {
 	deployed := &appsv1.Deployment{}
-	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}, deployed); err != nil {
+	if err := c.Client.Get(ctx, operatorKey, deployed); err != nil {
 		return false
 	}
 	return slices.ContainsFunc(deployed.Spec.Template.Spec.Containers[0].Env, func(v corev1.EnvVar) bool {

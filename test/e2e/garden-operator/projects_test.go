@@ -99,8 +99,7 @@ func (l localGarden) setProjectController(ctx context.Context, on bool) {
 func configureOperator(ctx context.Context, field string, value any) {
 	GinkgoHelper()
 	configuration, settings := &corev1.ConfigMap{}, map[string]any{}
-	key := client.ObjectKey{Namespace: "espalier-system", Name: "espalier-garden-operator"}
-	Expect(c.Client.Get(ctx, key, configuration)).To(Succeed())
+	Expect(c.Client.Get(ctx, operatorKey, configuration)).To(Succeed())
 	Expect(yaml.Unmarshal([]byte(configuration.Data["config.yaml"]), &settings)).To(Succeed())
 	path := []string{"espalier", "garden", field}
 	if value == nil {
@@ -112,7 +111,7 @@ func configureOperator(ctx context.Context, field string, value any) {
 	Expect(err).NotTo(HaveOccurred())
 	configuration.Data["config.yaml"] = string(text)
 	Expect(c.Client.Update(ctx, configuration)).To(Succeed())
-	_, err = c.Kubectl(ctx, "-n", key.Namespace, "rollout", "restart", "deployment", key.Name)
+	_, err = c.Kubectl(ctx, "-n", operatorKey.Namespace, "rollout", "restart", "deployment", operatorKey.Name)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.RolledOut(ctx, binary)).To(Succeed())
 }

@@ -49,7 +49,7 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 	}, NodeTimeout(limit))
 
 	It("is restored by a drill that reads all data", func(ctx SpecContext) {
-		l.fullSnapshot(ctx)
+		takeFullSnapshot(ctx)
 		virtual, err := l.virtual()
 		Expect(err).NotTo(HaveOccurred())
 		secrets := &corev1.SecretList{}
@@ -65,7 +65,7 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 	}, SpecTimeout(limit))
 
 	It("is refused by a drill that finds a truncated snapshot", func(ctx SpecContext) {
-		l.fullSnapshot(ctx)
+		takeFullSnapshot(ctx)
 		last := l.lastSnapshot()
 		content, err := os.ReadFile(last)
 		Expect(err).NotTo(HaveOccurred())
@@ -89,7 +89,7 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 		Expect(virtual.Create(ctx, kept)).To(Succeed())
 		before, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
-		l.fullSnapshot(ctx)
+		takeFullSnapshot(ctx)
 		dir := GinkgoT().TempDir()
 		program, file, key := filepath.Join(dir, "garden-operator"), filepath.Join(dir, "garden.age"), filepath.Join(dir, "identity")
 		Expect(local.Compile(ctx, program, "./cmd/garden-operator")).To(Succeed())
@@ -121,8 +121,6 @@ var _ = Describe("the backup of the Garden of make up-garden", Ordered, Label("r
 	}, SpecTimeout(2*limit))
 })
 
-const operatorNamespace, operatorName = "espalier-system", "espalier-garden-operator"
-
 // runProgram runs the built program as a user would, who has the kubeconfig of the suite.
 func runProgram(ctx context.Context, program string, args ...string) {
 	GinkgoHelper()
@@ -137,7 +135,7 @@ func configureBackups(ctx context.Context) {
 	identity, err := age.GenerateX25519Identity()
 	Expect(err).NotTo(HaveOccurred())
 	deployed := &appsv1.Deployment{}
-	Expect(c.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, deployed)).To(Succeed())
+	Expect(c.Client.Get(ctx, operatorKey, deployed)).To(Succeed())
 	changed := deployed.DeepCopy()
 	if pod := &changed.Spec.Template.Spec; !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "backups" }) {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{
@@ -149,7 +147,7 @@ func configureBackups(ctx context.Context) {
 	changed.Spec.Replicas = ptr.To[int32](1) // the folder is that of one Pod
 	Expect(c.Client.Patch(ctx, changed, client.MergeFrom(deployed))).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
-		scaleOperator(ctx, *deployed.Spec.Replicas)
+		Expect(c.Scale(ctx, binary, *deployed.Spec.Replicas)).To(Succeed())
 		configureOperator(ctx, "backup", nil)
 	})
 	configureOperator(ctx, "backup", map[string]any{
@@ -157,8 +155,8 @@ func configureBackups(ctx context.Context) {
 	})
 }
 
-// fullSnapshot makes etcd-backup-restore take a full snapshot.
-func (l localGarden) fullSnapshot(ctx context.Context) {
+// takeFullSnapshot makes etcd-backup-restore take a full snapshot.
+func takeFullSnapshot(ctx context.Context) {
 	GinkgoHelper()
 	_, err := c.Clients.CoreV1().Services(namespace).ProxyGet("https", etcdMain+"-client", "8080", "/snapshot/full", nil).DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -187,8 +185,8 @@ func drillAgain(ctx context.Context) {
 	forget := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+lastDrill+`":null}}}`))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: drillSecret}}
 	Eventually(ctx, func() error { return c.Client.Patch(ctx, secret, forget) }).WithTimeout(recoveryPatience).Should(Succeed())
-	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace),
-		client.MatchingLabels{"app.kubernetes.io/name": operatorName})).To(Succeed())
+	Expect(c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorKey.Namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": operatorKey.Name})).To(Succeed())
 	Eventually(ctx, recorded).WithArguments().WithTimeout(recoveryPatience).ShouldNot(BeEmpty())
 }
 
@@ -218,16 +216,8 @@ func (l localGarden) restorable(ctx context.Context) (string, error) {
 // stopOperator ends the operator.
 func stopOperator(ctx context.Context) {
 	GinkgoHelper()
-	scaleOperator(ctx, 0)
-	Eventually(ctx, c.Kubectl).
-		WithArguments("-n", operatorNamespace, "get", "pods", "-l", "app.kubernetes.io/name="+operatorName, "-o", "name").
-		WithTimeout(patience).Should(BeEmpty())
-}
-
-func scaleOperator(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	_, err := c.Kubectl(ctx, "-n", operatorNamespace, "scale", fmt.Sprintf("--replicas=%d", replicas), "deployment/"+operatorName)
-	Expect(err).NotTo(HaveOccurred())
+	Expect(c.Scale(ctx, binary, 0)).To(Succeed())
+	Eventually(ctx, c.Pods).WithArguments(binary).WithTimeout(patience).Should(BeEmpty())
 }
 
 // loseNamespace deletes the Garden and namespace garden with everything in it, without any controller: webhooks and finalizers of programs
@@ -269,11 +259,7 @@ func freed(ctx context.Context, withoutFinalizers client.Patch) (bool, error) {
 	if err != nil || gone {
 		return gone, err
 	}
-	kinds, err := c.Kubectl(ctx, "api-resources", "--namespaced", "--verbs=list,patch", "-o", "name")
-	if err != nil {
-		return false, err
-	}
-	out, err := c.Kubectl(ctx, "-n", namespace, "get", strings.Join(strings.Fields(kinds), ","), "-o", "json")
+	out, err := allInNamespace(ctx, "json")
 	if err != nil {
 		return false, err
 	}

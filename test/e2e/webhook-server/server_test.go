@@ -87,8 +87,7 @@ var _ = Describe("replicas", Serial, func() {
 		namespace := namespaceOfSpec(ctx, nil, nil)
 		asked(ctx, namespace)
 		DeferCleanup(func(ctx SpecContext) { Expect(c.Ensure(ctx, binary)).To(Succeed()) }, NodeTimeout(4*time.Minute))
-		_, err := c.Kubectl(ctx, "scale", "-n", system, "deployment/"+name, "--replicas=0")
-		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Scale(ctx, binary, 0)).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) ([]corev1.Pod, error) { return c.Pods(ctx, binary) }).Should(BeEmpty())
 
 		By("asking for Pods")
@@ -100,8 +99,7 @@ var _ = Describe("replicas", Serial, func() {
 		Expect(c.Client.Create(ctx, skipped, client.DryRunAll)).To(Succeed())
 
 		By("scaling up again")
-		_, err = c.Kubectl(ctx, "scale", "-n", system, "deployment/"+name, "--replicas=2")
-		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Scale(ctx, binary, 2)).To(Succeed())
 		Expect(c.RolledOut(ctx, binary)).To(Succeed())
 		asked(ctx, namespace)
 	}, SpecTimeout(5*time.Minute))

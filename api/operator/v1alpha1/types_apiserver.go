@@ -29,6 +29,14 @@ type AuditConfig struct {
 	AuditPolicy *AuditPolicy `json:"auditPolicy,omitempty"`
 }
 
+// PolicyRef returns the reference to the ConfigMap with the policy; nil if there is none.
+func (a *AuditConfig) PolicyRef() *corev1.ObjectReference {
+	if a == nil || a.AuditPolicy == nil {
+		return nil
+	}
+	return a.AuditPolicy.ConfigMapRef
+}
+
 // AuditPolicy is the policy that decides which requests an API server writes into its audit log.
 type AuditPolicy struct {
 	// ConfigMapRef names a ConfigMap in the namespace garden whose key policy holds the policy.

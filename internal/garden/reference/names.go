@@ -65,8 +65,8 @@ func insertCommonSettings(
 	if webhook != nil {
 		names.Insert(Name{secret, webhook.KubeconfigSecretName})
 	}
-	if audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
-		names.Insert(Name{configMap, audit.AuditPolicy.ConfigMapRef.Name})
+	if policy := audit.PolicyRef(); policy != nil {
+		names.Insert(Name{configMap, policy.Name})
 	}
 }
 

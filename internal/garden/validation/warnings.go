@@ -107,7 +107,7 @@ func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string 
 
 // auditWarnings tells that an API server without an audit policy records no events that a webhook could get.
 func auditWarnings(path string, audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alpha1.AuditWebhook) []string {
-	if webhook == nil || audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+	if webhook == nil || audit.PolicyRef() != nil {
 		return nil
 	}
 	return []string{path + ".auditWebhook has no effect without auditConfig.auditPolicy.configMapRef"}

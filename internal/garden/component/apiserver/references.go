@@ -120,9 +120,9 @@ func (r Reference) ReadKeys(content map[string][]byte) error {
 // AuditReferences returns the references to an audit policy and to the kubeconfig for a webhook. Reading them fills refs.
 func AuditReferences(audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alpha1.AuditWebhook, refs *References) []Reference {
 	var all []Reference
-	if audit != nil && audit.AuditPolicy != nil && audit.AuditPolicy.ConfigMapRef != nil {
+	if policy := audit.PolicyRef(); policy != nil {
 		all = append(all, Reference{
-			What: "audit policy", Path: "auditConfig.auditPolicy.configMapRef.name", Kind: KindConfigMap, Name: audit.AuditPolicy.ConfigMapRef.Name,
+			What: "audit policy", Path: "auditConfig.auditPolicy.configMapRef.name", Kind: KindConfigMap, Name: policy.Name,
 			Keys: []string{auditpolicy.Key}, Read: func(list [][]byte) error {
 				refs.AuditPolicy = string(list[0])
 				return auditpolicy.Check(refs.AuditPolicy)

@@ -55,17 +55,12 @@ const (
 	kubeServer     = "Deployment " + apiServer
 )
 
-// requestedOperation returns the request for an operation.
-func requestedOperation(name string) func(*operatorv1alpha1.Garden) {
-	return annotated("gardener.cloud/operation", name)
-}
-
 // foreseenChanges are more than twenty kinds of changes. The changes that a Garden does not take back are the last ones.
 func foreseenChanges() []foreseenChange {
 	flag := func(name string) map[string]string {
 		return map[string]string{kubeServer: "flag " + name + " of container kube-apiserver"}
 	}
-	hook := ptr.To("hook")
+	audited := &operatorv1alpha1.AuditConfig{AuditPolicy: &operatorv1alpha1.AuditPolicy{ConfigMapRef: &corev1.ObjectReference{Name: "policy"}}}
 	return []foreseenChange{
 		{name: "nothing", change: unchanged},
 		{
@@ -88,17 +83,12 @@ func foreseenChanges() []foreseenChange {
 		{
 			name: "audit policy", restarts: map[string]string{kubeServer: "ConfigMap audit-policy-config"},
 			change: configured(func(server *operatorv1alpha1.KubeAPIServer) {
-				server.AuditConfig = &operatorv1alpha1.AuditConfig{AuditPolicy: &operatorv1alpha1.AuditPolicy{
-					ConfigMapRef: &corev1.ObjectReference{Name: "policy"},
-				}}
+				server.AuditConfig = audited
 			}),
 		},
 		{
 			name: "audit webhook", restarts: flag("--audit-webhook-config-file"), change: configured(func(server *operatorv1alpha1.KubeAPIServer) {
-				server.AuditWebhook = &operatorv1alpha1.AuditWebhook{KubeconfigSecretName: *hook}
-				server.AuditConfig = &operatorv1alpha1.AuditConfig{AuditPolicy: &operatorv1alpha1.AuditPolicy{
-					ConfigMapRef: &corev1.ObjectReference{Name: "policy"},
-				}}
+				server.AuditConfig, server.AuditWebhook = audited, &operatorv1alpha1.AuditWebhook{KubeconfigSecretName: "hook"}
 			}),
 		},
 		{
@@ -136,7 +126,7 @@ func foreseenChanges() []foreseenChange {
 		{
 			name: "admission plugin with kubeconfig", restarts: map[string]string{kubeServer: "admission"},
 			change: configured(func(server *operatorv1alpha1.KubeAPIServer) {
-				server.AdmissionPlugins = []operatorv1alpha1.AdmissionPlugin{{Name: "ValidatingAdmissionWebhook", KubeconfigSecretName: hook}}
+				server.AdmissionPlugins = []operatorv1alpha1.AdmissionPlugin{{Name: "ValidatingAdmissionWebhook", KubeconfigSecretName: ptr.To("hook")}}
 			}),
 		},
 		{
@@ -202,11 +192,11 @@ func foreseenChanges() []foreseenChange {
 			},
 		},
 		{
-			name: "start of a rotation", change: requestedOperation("rotate-serviceaccount-key-start"),
+			name: "start of a rotation", change: annotated("gardener.cloud/operation", "rotate-serviceaccount-key-start"),
 			restarts: map[string]string{kubeServer: "Secret service-account-key"},
 		},
 		{
-			name: "end of a rotation", change: requestedOperation("rotate-serviceaccount-key-complete"),
+			name: "end of a rotation", change: annotated("gardener.cloud/operation", "rotate-serviceaccount-key-complete"),
 			restarts: map[string]string{kubeServer: "Secret service-account-key"},
 		},
 		{

@@ -41,7 +41,10 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 		losses = append(losses, "objects of "+each.Resource+"."+each.Group+
 			" in their former etcd cannot be read any more: resourcesToStoreInETCDEvents moves them")
 	}
-	for _, api := range slices.Concat(slices.Collect(maps.Keys(was.RuntimeConfig)), slices.Collect(maps.Keys(is.RuntimeConfig))) {
+	apis := map[string]bool{}
+	maps.Copy(apis, was.RuntimeConfig)
+	maps.Copy(apis, is.RuntimeConfig)
+	for api := range apis {
 		if kubeapiserver.Serves(was.RuntimeConfig, api) && !kubeapiserver.Serves(is.RuntimeConfig, api) {
 			losses = append(losses, "API "+api+" is not served any more")
 		}
@@ -53,7 +56,7 @@ func lossesOf(before, after *operatorv1alpha1.Garden) []string {
 		losses = append(losses, "users who authenticate by structuredAuthentication cannot authenticate any more")
 	}
 	slices.Sort(losses)
-	return slices.Compact(losses)
+	return losses
 }
 
 // lostHosts names the hosts whose DNSRecords are deleted.

@@ -276,9 +276,9 @@ func TestObjectsOfOthersInTheNamespaceCostLittleMemory(t *testing.T) {
 		return garden.GetAnnotations(), readErr
 	}, patience).ShouldNot(HaveKey("gardener.cloud/operation"))
 	o.Eventually(p.succeeded, patience).Should(BeTrue())
-	var beside harness.Usage
 	// About 50 MiB of it are pages of the binary, which the library for charts has made 20 MiB larger. Child processes share these pages. The
 	// runtime returns the memory of the start within seconds.
+	var beside harness.Usage
 	o.Eventually(func() (int64, error) {
 		beside, err = harness.UsageOf(p.process.ID)
 		return beside.Resident, err

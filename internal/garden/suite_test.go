@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -23,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 	"github.com/espalier-dev/espalier/internal/garden"
 	"github.com/espalier-dev/espalier/internal/garden/components"
+	"github.com/espalier-dev/espalier/internal/garden/gardentest"
 	"github.com/espalier-dev/espalier/internal/process"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -174,14 +174,11 @@ func (o *operator) clear() {
 		configuration.SetName("gardener-operator")
 		o.Expect(client.IgnoreNotFound(o.admin.Delete(ctx, configuration))).To(Succeed())
 	}
-	o.Eventually(func() error {
-		return o.admin.DeleteAllOf(ctx, &operatorv1alpha1.Garden{})
-	}, binary.Patience).Should(Succeed(), "the API server has noticed that there are no webhooks")
 	left := &operatorv1alpha1.GardenList{}
 	o.Expect(o.admin.List(ctx, left)).To(Succeed())
 	for i := range left.Items { // A test that failed can leave a Garden behind, which no operator finalizes now.
-		withoutFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
-		o.Expect(client.IgnoreNotFound(o.admin.Patch(ctx, &left.Items[i], withoutFinalizers))).To(Succeed())
+		o.Eventually(gardentest.Erase, binary.Patience).WithArguments(ctx, o.admin, &left.Items[i]).
+			Should(Succeed(), "the API server has noticed that there are no webhooks")
 	}
 	o.Eventually(func() ([]operatorv1alpha1.Garden, error) {
 		err := o.admin.List(ctx, left)

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/chart/charttest"
 	"github.com/espalier-dev/espalier/internal/garden/charts"
 	"github.com/espalier-dev/espalier/internal/garden/extension"
+	"github.com/espalier-dev/espalier/internal/garden/gardentest"
 	"github.com/espalier-dev/espalier/internal/garden/lifecycle"
 	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
@@ -131,9 +132,7 @@ func (s *scene) operation(garden *operatorv1alpha1.Garden, state operatorv1alpha
 
 func (s *scene) erase(object client.Object) {
 	s.t.Helper()
-	ctx, patch := context.Background(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	s.Expect(client.IgnoreNotFound(s.admin.Patch(ctx, object, patch))).To(Succeed())
-	s.Expect(client.IgnoreNotFound(s.admin.Delete(ctx, object))).To(Succeed())
+	s.Expect(gardentest.Erase(context.Background(), s.admin, object)).To(Succeed())
 }
 
 // create creates an Extension named shop from its spec in YAML, and removes it when the test ends.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,9 +113,14 @@ spec:
 
 // DeleteAtEnd deletes an object when the test ends, even if it has finalizers.
 func (p *Place) DeleteAtEnd(o client.Object) {
-	p.T.Cleanup(func() {
-		ctx, patch := context.WithoutCancel(p.Ctx), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-		p.Expect(client.IgnoreNotFound(p.Admin.Patch(ctx, o, patch))).To(Succeed())
-		p.Expect(client.IgnoreNotFound(p.Admin.Delete(ctx, o))).To(Succeed())
-	})
+	p.T.Cleanup(func() { p.Expect(Erase(context.WithoutCancel(p.Ctx), p.Admin, o)).To(Succeed()) })
+}
+
+// Erase deletes an object if it exists, even if it has finalizers.
+func Erase(ctx context.Context, c client.Writer, o client.Object) error {
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := c.Patch(ctx, o, patch); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, o))
 }

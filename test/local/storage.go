@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 )
 
@@ -96,15 +98,19 @@ func (s *Storage) Restore(ctx context.Context, stored Stored) error {
 			changes = append(changes, change{Put: &keyValue{Key: []byte(key), Value: value}})
 		}
 	}
-	// Sorted by key, definitions come before objects of their kinds.
+	// Definitions come before objects of their kinds.
+	isObject := func(c change) bool { return !strings.HasPrefix(c.key(), definitionPrefix) }
 	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.key(), b.key()) })
-	for part := range slices.Chunk(changes, 100) { // etcd refuses more than 128 operations in one transaction
-		if err := s.write(ctx, part); err != nil {
-			return err
-		}
-	}
-	return nil
+	definitions := slices.DeleteFunc(slices.Clone(changes), isObject)
+	objects := slices.DeleteFunc(changes, func(c change) bool { return !isObject(c) })
+	return errors.Join(s.write(ctx, definitions), s.write(ctx, objects))
 }
+
+const (
+	definitionPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+	// writers is the number of changes that are sent to etcd at the same time.
+	writers = 8
+)
 
 // change is one operation of a transaction.
 type change struct {
@@ -119,21 +125,31 @@ func (c change) key() string {
 	return string(c.Remove.Key)
 }
 
+// write makes each change in a transaction of its own. The changes of one transaction have the same revision, and a client whose watch ends
+// between two of them continues after that revision: it never learns of the second change.
 func (s *Storage) write(ctx context.Context, changes []change) error {
-	var answer struct {
-		Header struct {
-			Revision string `json:"revision"`
-		} `json:"header"`
+	revisions := make([]string, len(changes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i, each := range changes {
+		group.Go(func() error {
+			var answer struct {
+				Header struct {
+					Revision string `json:"revision"`
+				} `json:"header"`
+			}
+			err := s.post(ctx, "/v3/kv/txn", map[string]any{"success": []change{each}}, &answer)
+			revisions[i] = answer.Header.Revision
+			return err
+		})
 	}
-	if err := s.post(ctx, "/v3/kv/txn", map[string]any{"success": changes}, &answer); err != nil {
-		return err
-	}
-	for _, each := range changes {
-		if each.Put != nil {
-			s.written[each.key()] = revision{answer.Header.Revision, each.Put.Value}
+	err := group.Wait()
+	for i, each := range changes {
+		if each.Put != nil && revisions[i] != "" {
+			s.written[each.key()] = revision{revisions[i], each.Put.Value}
 		}
 	}
-	return nil
+	return err
 }
 
 // list returns the keys in etcd that the Storage may copy, with or without their values.

@@ -64,6 +64,7 @@ func TestStorageRestoresTheObjectsThatItHolds(t *testing.T) {
 		}
 		g.Expect(list.Items).To(BeComparableTo(want), "with their UIDs")
 		g.Expect(versions[2]).To(Equal(unchanged.ResourceVersion), "it is not written again")
+		g.Expect(versions[0]).NotTo(Equal(versions[1]), "a watch that ends between the changes continues with the second one")
 		_, err = objects.Get(ctx, "created", metav1.GetOptions{})
 		g.Expect(err).To(Satisfy(apierrors.IsNotFound))
 	}

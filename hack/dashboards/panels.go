@@ -11,7 +11,7 @@ type dashboard struct {
 // variable is a label whose values the user chooses. Queries contain its name after $, as a regular expression.
 type variable struct {
 	name, title string
-	// selector selects the series whose values the user can choose from.
+	// selector selects the series whose values of the label the user can choose.
 	selector string
 }
 

@@ -20,7 +20,7 @@ type Policy struct {
 	ClusterKinds []string
 	// Namespaces are allowed for objects, subjects of bindings and Services of webhooks, besides the namespace of the release.
 	Namespaces []string
-	// ClusterRoles are names of existing roles that bindings may refer to, besides roles of the chart.
+	// ClusterRoles are names of ClusterRoles outside the chart to which its bindings may refer.
 	ClusterRoles []string
 	// Wildcards allows "*" in rules of roles.
 	Wildcards bool

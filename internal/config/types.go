@@ -118,7 +118,7 @@ type Debugging struct {
 	EnableContentionProfiling bool `json:"enableContentionProfiling,omitempty"`
 }
 
-// Process is the part of a configuration file that every binary needs, for all schemas.
+// Process contains the settings that every binary needs. Each type of configuration file returns them from its method Process.
 type Process struct {
 	Source         ClientConnection
 	Target         *ClientConnection // nil: the source cluster is the target

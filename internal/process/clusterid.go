@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoIdentity means that the ConfigMap has no entry for the ID. With <default>, this means no ID.
+// errNoIdentity means that the ConfigMap has no entry cluster-identity. ResolveClusterID then returns "" for <default>.
 var errNoIdentity = errors.New("no cluster-identity entry")
 
 // ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means no ID. The special values <cluster> and

@@ -72,8 +72,8 @@ type Options struct {
 	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods of a
 	// Deployment changed. It must not block. Nil: no caller needs verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
-	// Whole is the client that watches whole objects, for kinds whose verdict depends on more than metadata. If it is nil, there are no
-	// verdicts.
+	// Whole is the client that watches whole objects, of which the health of some kinds is computed. If it is nil, the Watcher computes no
+	// health.
 	Whole *WholeObjects
 	// Pods counts the pods of Deployments. If it is nil, pods are not counted.
 	Pods  *Pods

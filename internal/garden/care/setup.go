@@ -34,7 +34,8 @@ const ControllerName = "garden-care"
 // shortestPause is the pause after the first failure. It grows up to the period of the controller.
 const shortestPause = 5 * time.Millisecond
 
-// SetupWithManager adds the controller to the manager. ManagedResources and Etcds need not be served yet.
+// SetupWithManager adds the controller to the manager. The API server need not serve ManagedResources and Etcds yet: a later reconciliation
+// starts their watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).

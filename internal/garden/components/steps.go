@@ -46,7 +46,8 @@ var (
 		Name: "Checking preconditions of virtual garden", Does: "see [below](#before-the-virtual-cluster-changes)",
 	}}
 
-	// leftovers must be removed before the objects that lead clients to kube-apiserver are deployed: they may have the same objects.
+	// The operator removes confirmed leftovers before it deploys the routes to kube-apiserver, because a ManagedResource among the leftovers
+	// may contain objects of the same names.
 	leftovers = component.Component{Name: component.Leftovers, Plane: component.Runtime, Own: ownDeploy, Deploy: component.Task{
 		Name:  "Removing confirmed leftovers of a former garden",
 		After: []string{component.Preconditions, component.ResourceManager},

@@ -63,7 +63,7 @@ import (
 
 // Reconciler deploys the parts of Extensions.
 type Reconciler struct {
-	// Client reads Extensions and Gardens from the cache, and writes.
+	// Client reads Extensions and Gardens from the cache, and patches finalizers and status of Extensions.
 	Client client.Client
 	// Cluster is the runtime cluster, read live.
 	Cluster rollout.Cluster

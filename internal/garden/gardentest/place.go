@@ -1,4 +1,5 @@
-// Package gardentest prepares API servers for tests that call a reconciler of the garden-operator themselves. It imports no controller.
+// Package gardentest installs definitions in an API server, and creates namespaces and clients, for tests that run a reconciler of the
+// garden-operator in their own process. It imports no controller.
 package gardentest
 
 import (

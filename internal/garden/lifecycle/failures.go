@@ -40,7 +40,7 @@ func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task,
 				r.Recorder.Eventf(garden, nil, "Normal", reasonTaskWaits, "Wait", "Task %q waits: %s", task.Name, excerpt.Of(*cause, maxNote))
 			}
 		}
-		err := withRemedy(run(flow.OnWait(ctx, func(sentence string) {
+		err := r.withRemedy(run(flow.OnWait(ctx, func(sentence string) {
 			latest.Store(&sentence)
 			if sentence != "" {
 				waits()
@@ -69,7 +69,7 @@ func (r *Reconciler) record(ctx context.Context, s *status, err error) error {
 }
 
 // withRemedy returns an error that names the remedy for the user, if there is a known one.
-func withRemedy(err error) error {
+func (r *Reconciler) withRemedy(err error) error {
 	if _, isVirtual := errors.AsType[*virtual.Error](err); isVirtual {
 		return err
 	}
@@ -80,6 +80,8 @@ func withRemedy(err error) error {
 			operatorv1alpha1.AnnotationConfirmLostKeys, lost.Name)
 	}
 	switch {
+	case apierrors.IsForbidden(err) && r.Foresee != nil:
+		return fmt.Errorf("the user who asks for the plan lacks a right (deploy/garden-read has the roles for plans): %w", err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): %w", err)
 	case meta.IsNoMatchError(err), apply.IsUnserved(err): // the mapper may still know a kind whose definition was deleted

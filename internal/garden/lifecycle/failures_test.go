@@ -38,24 +38,28 @@ func TestDescriptionHasFailuresAndWhatTasksWaitFor(t *testing.T) {
 }
 
 func TestErrorsThatUsersCanRemedySayHow(t *testing.T) {
-	g := NewWithT(t)
+	g, r := NewWithT(t), &Reconciler{}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "a", errors.New("no"))
 	missing := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "druid.gardener.cloud", Kind: "Etcd"}}
 	etcds := schema.GroupResource{Group: "druid.gardener.cloud", Resource: "etcds"}
 	unserved := apierrors.NewGenericServerResponse(http.StatusNotFound, "POST", etcds, "", "404 page not found", 0, true)
-	g.Expect(withRemedy(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
+	g.Expect(r.withRemedy(fmt.Errorf("deploy a: %w", forbidden))).To(MatchError(
 		"the operator lacks a right (apply its roles again, with deploy/overlays/garden or the chart): " +
 			`deploy a: secrets "a" is forbidden: no`,
 	))
+	planner := &Reconciler{Foresee: func(task flow.Task) flow.Task { return task }}
+	g.Expect(planner.withRemedy(forbidden)).To(MatchError(
+		`the user who asks for the plan lacks a right (deploy/garden-read has the roles for plans): secrets "a" is forbidden: no`,
+	))
 	for _, each := range []error{missing, unserved} {
-		g.Expect(withRemedy(each)).To(
+		g.Expect(r.withRemedy(each)).To(
 			MatchError(HavePrefix("a definition is missing (those of the operator are deployed again at the next attempt): ")),
 		)
 	}
-	g.Expect(withRemedy(apierrors.NewNotFound(etcds, "a"))).To(MatchError(`etcds.druid.gardener.cloud "a" not found`))
-	g.Expect(withRemedy(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
-	g.Expect(withRemedy(errors.New("other"))).To(MatchError("other"))
-	g.Expect(withRemedy(nil)).To(Succeed())
+	g.Expect(r.withRemedy(apierrors.NewNotFound(etcds, "a"))).To(MatchError(`etcds.druid.gardener.cloud "a" not found`))
+	g.Expect(r.withRemedy(&manager.LostError{Problem: "a is lost: restore b"})).To(MatchError("a is lost: restore b"))
+	g.Expect(r.withRemedy(errors.New("other"))).To(MatchError("other"))
+	g.Expect(r.withRemedy(nil)).To(Succeed())
 }
 
 func TestFailuresOfTasksAreCounted(t *testing.T) {

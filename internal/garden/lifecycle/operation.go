@@ -38,7 +38,7 @@ func (r *Reconciler) operate(ctx context.Context, s *status) (ctrl.Result, error
 	}
 	v, err := r.prepare(ctx, s, secrets)
 	if err != nil {
-		return ctrl.Result{}, withRemedy(err)
+		return ctrl.Result{}, r.withRemedy(err)
 	}
 	garden := s.garden
 	platform, plane := r.planes(garden, secrets, v)

@@ -46,7 +46,7 @@ type entry struct {
 	states []state
 }
 
-// state is an object after a write, and the task that writes it.
+// state is an object after a task wrote it; nil if the task deleted it. The task is empty for objects that a plan begins with.
 type state struct {
 	object *unstructured.Unstructured
 	task   string

@@ -72,7 +72,7 @@ type Inventory struct {
 	IsKnown func(*unstructured.Unstructured) bool
 	// IsReplaced reports whether the reconciliation would change the selector of a workload, which cannot change.
 	IsReplaced func(*unstructured.Unstructured) bool
-	// IsInSet reports whether a ManagedResource that the reconciliation changes has an object of that name.
+	// IsInSet reports whether a ManagedResource that the reconciliation changes contains an object of this group, kind, namespace and name.
 	IsInSet func(*unstructured.Unstructured) bool
 }
 

@@ -52,7 +52,7 @@ func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, ve
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
 
-// hasVerdict reports whether the conditions already contain a verdict.
+// hasVerdict reports whether the conditions contain v, apart from its times.
 func hasVerdict(conditions []corev1beta1.Condition, v corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, v.Type)
 	return known != nil && known.Status == v.Status && known.Reason == v.Reason && known.Message == v.Message &&

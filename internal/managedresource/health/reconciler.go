@@ -256,7 +256,7 @@ func with(clk clock.PassiveClock, before []corev1beta1.Condition, kind corev1bet
 	return corev1beta1.UpdatedCondition(clk, known, value, reason, message)
 }
 
-// ages matches the parts of a block of Events that change with time.
+// ages matches the ages of Events in the message of a condition.
 var ages = regexp.MustCompile(`(?m)^(\* .*? reported )\S+ ago( \(x\d+ over )?\S*(\))?: `)
 
 // ageless removes the parts that change with time, so that a message is written again only if its facts change.

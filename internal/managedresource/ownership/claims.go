@@ -28,7 +28,7 @@ const (
 	// Unknown means that the controller cannot read the set in the origin, which may be in another cluster. Writing the object is safe,
 	// because repeated repairs pause. Deleting it is not safe.
 	Unknown
-	// Former means that the origin names this set under a cluster ID that its controller had before.
+	// Former means that the origin annotation names this ManagedResource with an earlier cluster ID of its controller.
 	Former
 	// Doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
 	Doubtful

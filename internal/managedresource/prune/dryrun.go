@@ -156,7 +156,7 @@ func (p *Pruner) isUsed(
 // errNoVersion is the error about a CustomResourceDefinition whose objects cannot be counted.
 var errNoVersion = errors.New("no version is served, so that its objects cannot be counted")
 
-// definedBy returns the resource that a CustomResourceDefinition defines.
+// definedBy returns kind and resource that a CustomResourceDefinition defines, in its first served version. It does not set Namespaced.
 func definedBy(live *unstructured.Unstructured) (apply.Resource, error) {
 	var definition struct {
 		Spec struct {

@@ -369,8 +369,8 @@ func (p *Progress) begin(now time.Time) {
 	}
 }
 
-// waveBegan returns the time since which a wave delays the following waves; now if that time is not recorded or the clock was set back
-// since then.
+// waveBegan returns the time at which a wave began to delay the following waves. If no time, or a time in the future, is recorded, it
+// records now.
 func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
 	if began, found := p.waves[wave]; !found || now.Before(began) {
 		p.waves[wave] = now

@@ -13,7 +13,7 @@ import (
 )
 
 // Memory contains the state of all sets, and, for each object, the sets that must be reconciled after a change of it. After a restart it is
-// empty, which costs one list per kind and one read per Secret.
+// empty. The controller then lists each kind once, lists the source Secrets once, and reads each Secret of a set.
 type Memory struct {
 	mu          sync.Mutex
 	sets        map[types.NamespacedName]*Set

@@ -43,7 +43,7 @@ func collectorRow() component.Component {
 	return row
 }
 
-// Unless returns why a Garden has no collector, in one sentence, or "".
+// Unless returns a sentence if feature gate OpenTelemetryCollector of the operator is disabled, and "" otherwise.
 func Unless(v values.Values) string {
 	if v.OpenTelemetryCollector {
 		return ""

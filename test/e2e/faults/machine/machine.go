@@ -91,7 +91,8 @@ func (m *Machine) run(ctx context.Context, variables []string, command string, a
 	return nil
 }
 
-// Kill kills the processes of a Pod on the local node with SIGKILL. It finds them by the names of their cgroups.
+// Kill kills the processes of a Pod on the local node with SIGKILL. It finds them by the IDs of containers
+// in the paths of their cgroups. Init containers are left out.
 func Kill(pod corev1.Pod) error {
 	processes, err := procfs.AllProcs()
 	if err != nil {

@@ -56,7 +56,8 @@ func release(body *bytes.Buffer) {
 	}
 }
 
-// ServeHTTP implements http.Handler. The HTTP status is 200 for every verdict, and 400 for a body that contains no valid request.
+// ServeHTTP implements http.Handler. The HTTP status is 200 for each response of the Handler, also a refusal, and 400 for a body that
+// contains no valid request.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := e.Clock.Now()
 	body := bodies.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else

@@ -1,5 +1,5 @@
-// Package auditpolicy judges audit policies for the API servers of a virtual cluster, and finds the ConfigMaps that a Garden takes them
-// from. It only computes.
+// Package auditpolicy validates audit policies for the API servers of a virtual cluster, and returns the fields of a Garden that name the
+// ConfigMaps with them. It reads no cluster.
 package auditpolicy
 
 import (
@@ -17,7 +17,7 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// Key is the key of a ConfigMap that has the policy.
+// Key is the key of the policy in a ConfigMap.
 const Key = "policy"
 
 // Reference is a field of a Garden that names a ConfigMap.

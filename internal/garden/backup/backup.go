@@ -55,7 +55,7 @@ type Manifest struct {
 	Taken metav1.Time `json:"taken"`
 	// Garden is the Garden.
 	Garden GardenReference `json:"garden"`
-	// Rotations are the phases of the rotations of its credentials.
+	// Rotations are the phases of the rotations of its credentials, by the name of the credential.
 	Rotations map[string]string `json:"rotations,omitempty"`
 	// Etcds are the places of the backups of its etcds.
 	Etcds []EtcdReference `json:"etcds,omitempty"`
@@ -88,17 +88,17 @@ type EtcdReference struct {
 
 // Entry is an object in a file.
 type Entry struct {
-	// File is the name of the part of the file with the manifest of the object.
+	// File is the path of the object in the archive.
 	File       string `json:"file"`
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// SHA256 is the digest of the part of the file.
+	// SHA256 is the digest of the object in YAML, in hexadecimal.
 	SHA256 string `json:"sha256"`
 }
 
-// describe returns the name of an object for users.
+// describe returns kind, namespace and name of an object for users.
 func describe(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }

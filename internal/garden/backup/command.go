@@ -187,7 +187,7 @@ func runRestore(ctx context.Context, program process.Program, args []string, out
 	return nil
 }
 
-// load reads the file.
+// load reads the backup file with the identities of the command line.
 func (f *flags) load() (*Backup, error) {
 	var identities []age.Identity
 	for _, name := range f.identities {
@@ -248,7 +248,8 @@ func readLines[T any](name string, parse func(io.Reader) (T, error)) (T, error) 
 	return parse(file)
 }
 
-// connect returns a client for the runtime cluster, which reads without a cache.
+// connect returns a client for the runtime cluster, which reads without a cache. File is the configuration of the operator; if it is empty,
+// the client has the rights of the user.
 func connect(ctx context.Context, program process.Program, file string) (client.Client, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {

@@ -175,7 +175,8 @@ func (c contents) absent(objects []*unstructured.Unstructured) []string {
 	return names
 }
 
-// isLeftOut reports whether another program writes a Secret for an object with a UID.
+// isLeftOut reports whether a Secret contains the token of a ServiceAccount: kube-controller-manager writes it, and it is valid only for
+// the UID of that ServiceAccount.
 func isLeftOut(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "type")
 	return kind == string(corev1.SecretTypeServiceAccountToken)

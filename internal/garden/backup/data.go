@@ -54,7 +54,8 @@ type restoration struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// isDue reports whether another restoration of data must follow: it was with another file, it is old, or it failed an hour ago.
+// isDue reports whether the data must be restored again: there is no last restoration (nil), it was with another file, it is older than the
+// interval, or it failed and is older than dataRetryPeriod.
 func (r *restoration) isDue(file string, now time.Time, interval time.Duration) bool {
 	if r == nil {
 		return true
@@ -65,12 +66,13 @@ func (r *restoration) isDue(file string, now time.Time, interval time.Duration) 
 	return r.File != file || !now.Before(r.At.Add(interval))
 }
 
-// hasSnapshots reports whether the main etcd of a backup has snapshots.
+// hasSnapshots reports whether a backup names the place of the snapshots of the main etcd.
 func hasSnapshots(b *Backup) bool {
 	return slices.ContainsFunc(b.Manifest.Etcds, func(e EtcdReference) bool { return e.Name == etcd.Main.Name() })
 }
 
-// restoreData restores the data if that is due, and returns the last restoration; nil if data is not restored.
+// restoreData restores the data if that is due, and returns the last restoration; nil if the schedule restores no data, or the main etcd
+// has no backups.
 func (s *Schedule) restoreData(ctx context.Context, b *Backup, file string) (*restoration, error) {
 	if s.Data == nil || s.SkipData || !hasSnapshots(b) {
 		return nil, nil
@@ -121,8 +123,8 @@ func lastRestoration(secret *corev1.Secret) *restoration {
 	return last
 }
 
-// encryptionOf returns the encryption configuration of kube-apiserver after a restoration of a backup: it reads with all keys in the
-// file.
+// encryptionOf returns the encryption configuration of kube-apiserver after a restoration of a backup: the API server can read with each
+// key in the file.
 func encryptionOf(b *Backup) ([]byte, error) {
 	garden, err := b.Garden()
 	if err != nil {

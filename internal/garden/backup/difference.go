@@ -24,11 +24,11 @@ type cluster struct {
 	gardens []unstructured.Unstructured
 	// existing are the live objects of the backup without the Garden, in its order. Objects that do not exist are nil.
 	existing []*unstructured.Unstructured
-	// keys are the Secrets of the namespace that have keys and certificate authorities which only a rotation replaces.
+	// keys are the names of the live Secrets with keys and certificate authorities that only a rotation replaces.
 	keys []string
 }
 
-// garden returns the live Garden, nil if there is none.
+// garden returns the first live Garden, nil if there is none.
 func (c cluster) garden() *unstructured.Unstructured {
 	if len(c.gardens) == 0 {
 		return nil
@@ -36,7 +36,8 @@ func (c cluster) garden() *unstructured.Unstructured {
 	return &c.gardens[0]
 }
 
-// problems returns why a backup must not be restored in a cluster, each with the remedy. They name objects and fields, but no values.
+// problems returns why a backup must not be restored in a cluster, each with the remedy. Wanted is the Garden that the restoration would
+// create. The texts name objects and fields, but no values.
 func problems(b *Backup, wanted *unstructured.Unstructured, c cluster) []string {
 	found := gardenProblems(b, wanted, c)
 	if c.namespace != nil && c.namespace.DeletionTimestamp != nil {

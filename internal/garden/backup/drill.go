@@ -92,7 +92,7 @@ func (s *Schedule) judge(b *Backup, name string, done attempt, data *restoration
 	return found
 }
 
-// rehearse does everything that a restoration does before its first write, and compares the keys of backup and cluster.
+// rehearse checks the content of a backup as a restoration does, and compares its irreplaceable keys and authorities with the live ones.
 func (s *Schedule) rehearse(ctx context.Context, b *Backup) error {
 	if err := check(b); err != nil {
 		return err

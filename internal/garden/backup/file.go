@@ -23,8 +23,8 @@ import (
 //	objects/….yaml         the objects, in the order of the manifest
 //	manifest.yaml.sha256   the digest of manifest.yaml, in the format of sha256sum
 //
-// age detects every change and every missing part. The digests show which object it is, and that the program which wrote the file wrote
-// all of it.
+// age detects every change and every missing part. The digests also show which object is wrong, and that the program which wrote the file
+// completed it.
 const (
 	manifestFile = "manifest.yaml"
 	checksumFile = manifestFile + ".sha256"
@@ -33,8 +33,8 @@ const (
 // formatVersion is the version of the format that this release writes, and the latest one that it reads.
 const formatVersion = 1
 
-// Limits of files, as archives and their parts. Everybody who knows a recipient can encrypt a file to it. The API server takes objects of
-// at most 1.5 MiB.
+// maxPart and maxFile limit the bytes of an object and of the archive, because every user who knows a recipient can encrypt a file to it.
+// The API server accepts objects of at most 1.5 MiB.
 const (
 	maxPart = 4 << 20
 	maxFile = 64 << 20
@@ -156,7 +156,7 @@ func damaged(err error) error { return fmt.Errorf("it is truncated or damaged: %
 // archiveReader reads the parts of an archive.
 type archiveReader struct{ tar *tar.Reader }
 
-// next reads the next part, which must have that name.
+// next reads the next part, whose name must be the argument.
 func (a *archiveReader) next(name string) ([]byte, error) {
 	header, err := a.tar.Next()
 	switch {
@@ -206,7 +206,8 @@ func (a *archiveReader) backup() (*Backup, error) {
 	return b, checkOrder(b.Objects)
 }
 
-// parseManifest reads a manifest. Fields of a later format are not looked at, and fields that this format does not have are refused.
+// parseManifest reads a manifest. It refuses a later format before it reads other fields, and refuses fields that this format does not
+// have.
 func parseManifest(content []byte) (m Manifest, err error) {
 	var version struct {
 		FormatVersion int `json:"formatVersion"`
@@ -227,7 +228,7 @@ func parseManifest(content []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// parse reads an object, which must be the object of the entry, and one that a Garden may have.
+// parse decodes an object. It fails unless it is the object of the entry, and belongs to the backup of the given Garden.
 func (e Entry) parse(content []byte, of GardenReference) (*unstructured.Unstructured, error) {
 	if digest(content) != e.SHA256 {
 		return nil, fmt.Errorf("the checksum of its part %s is wrong", e.File)

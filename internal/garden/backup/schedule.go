@@ -46,8 +46,8 @@ type Schedule struct {
 	Keep     int
 	// Recipients can decrypt the files, beside the operator.
 	Recipients []age.Recipient
-	// Data restores the data of the main etcd; nil: the drill only reads files. With SkipData, it only removes the objects of a former
-	// process.
+	// Data restores the data of the main etcd; nil: the drill only reads files. With SkipData, the Schedule uses Data only to remove the
+	// objects of a former process.
 	Data     DataRestorer
 	SkipData bool
 	Metrics  *Metrics
@@ -144,9 +144,9 @@ func (s *Schedule) backUpAndDrill(ctx context.Context, garden *operatorv1alpha1.
 
 // attempt is the result of a run before its drill.
 type attempt struct {
-	// damaged says that the last file of before cannot be read. Another backup is then due at once.
+	// damaged is the error of reading the last file before the run; nil if it can be read. With an error, another backup is due at once.
 	damaged error
-	// err is why a backup that is due is not there, or why old files stay.
+	// err is why a due backup could not be written, or why old files could not be deleted.
 	err error
 }
 
@@ -183,7 +183,8 @@ func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden, 
 	return done
 }
 
-// isDue reports whether a backup must follow one with a manifest: it is old, it is of a Garden before, or a rotation has advanced since.
+// isDue reports whether a new backup must follow the last one: the last one is older than the interval, belongs to a Garden with another
+// UID, or has other phases of rotations.
 func isDue(last Manifest, garden *operatorv1alpha1.Garden, now time.Time, interval time.Duration) bool {
 	phases := map[string]string{}
 	for credential, phase := range rotation.PhasesOf(garden) {
@@ -223,8 +224,8 @@ func prune(files []string, keep int) error {
 	return nil
 }
 
-// identity returns the identity of the operator, by which the drill decrypts files. If its Secret does not exist, it is created: the next
-// backup is then due at once, because the identity cannot decrypt the last one.
+// identity returns the age identity of the operator, with which the drill decrypts files. If its Secret does not exist, it is created: the
+// next backup is then due at once, because the identity cannot decrypt the last one.
 func (s *Schedule) identity(ctx context.Context) (*age.X25519Identity, error) {
 	secret := &corev1.Secret{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: identityName}, secret)

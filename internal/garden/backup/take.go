@@ -52,7 +52,7 @@ func Take(ctx context.Context, c client.Reader, namespace string, now time.Time)
 	return nil, errors.New("the Garden and its Secrets changed while they were read; try again when its reconciliation has ended")
 }
 
-// isSame reports whether the credentials of a Garden, and its wishes, did not change between two reads.
+// isSame reports whether UID, annotations, specification and the credentials in the status of a Garden did not change between two reads.
 func isSame(before, after *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"metadata", "uid"}, {"metadata", "annotations"}, {"spec"}, {"status", "credentials"}} {
 		one, _, _ := unstructured.NestedFieldNoCopy(before.Object, path...)
@@ -87,7 +87,7 @@ func readGarden(ctx context.Context, c client.Reader) (*unstructured.Unstructure
 	return garden, nil
 }
 
-// list returns all objects of a kind without namespaces.
+// list returns all objects of a cluster-scoped kind.
 func list(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

@@ -92,7 +92,8 @@ func Mistakef(format string, args ...any) error { return Mistake{fmt.Errorf(form
 // MistakeOf returns an error as a Mistake.
 func MistakeOf(err error) error { return Mistake{err} }
 
-// Outcome returns the error of a run. An error is terminal if only the user can help: then a change triggers the next run.
+// Outcome joins the errors of a run. The result is a terminal error if all of them are Mistakes: then only a change by the user triggers
+// the next run.
 func Outcome(failures ...error) error {
 	if len(failures) == 0 {
 		return nil
@@ -127,7 +128,8 @@ func (c Charts) Render(ctx context.Context, s Source) (Rendered, error) {
 	return Rendered{Manifests: result.Manifests, Dropped: result.Dropped, Reference: reference, Digest: pulled.Digest}, nil
 }
 
-// pull returns the archive of a chart, and its reference. A reference with a digest is not resolved again.
+// pull returns the archive of a chart, and its reference; "" for a raw chart. If the Source has a digest, the reference is not resolved
+// again.
 func (c Charts) pull(ctx context.Context, s Source) (chart.Pulled, string, error) {
 	if s.Helm.OCIRepository == nil {
 		pulled, err := s.Policy.Raw(s.Helm.RawChart)
@@ -163,7 +165,7 @@ func (c Charts) pull(ctx context.Context, s Source) (chart.Pulled, string, error
 	return pulled, reference, nil
 }
 
-// Read returns the texts of a Secret or ConfigMap. Errors name the field that refers to it.
+// Read returns the data of a Secret or ConfigMap. Errors name the field that refers to it.
 func (c Charts) Read(ctx context.Context, r rules.Reference) (map[string]string, error) {
 	object, err := c.Find(ctx, r)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 type Found struct {
 	// Object is the kind, the namespace and the name of the object.
 	Object string
-	// Path are the fields and data keys on the way to the credential, also in objects that are the text of a field.
+	// Path names the fields and data keys on the way to the credential. If a field contains text in YAML or JSON, the path continues in it.
 	Path string
 	// Kind is the type of a PEM block, "token", or "value" for content of a field for credentials.
 	Kind string
@@ -53,7 +53,7 @@ var (
 	header   = regexp.MustCompile(`\b(?:Bearer|Basic) ([\w.~+/=-]{8,})`)
 )
 
-// shortest is the shortest value in a Secret that counts as a credential, although nothing is known about it but that it is one word.
+// shortest is the length in bytes from which a value in a Secret counts as a credential if it is one word, whatever its key.
 const shortest = 16
 
 func (s *search) value(value any, path string) {

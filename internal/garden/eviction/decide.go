@@ -17,9 +17,9 @@ type decision struct {
 	remains time.Duration
 }
 
-// decide decides by the annotations of a VerticalPodAutoscaler with the label for managed requirements. An error names the annotation that
-// is wrong. Without a decision, the requirements stay as they are: the restriction has a meaning that this version does not know. A
-// restriction to a window that cannot be read never ends.
+// decide decides by the annotations of a VerticalPodAutoscaler with the label for managed requirements. An error names the wrong
+// annotation. With an unknown value of the restriction, it returns no decision, and the requirements stay as they are. If it cannot parse
+// the window, only evictions for more CPU or memory are allowed until the annotations change.
 func decide(annotations map[string]string, now time.Time) (*decision, error) {
 	switch restriction := annotations[operatorv1alpha1.AnnotationDownscaleRestriction]; restriction {
 	case operatorv1alpha1.DownscaleNever:

@@ -33,7 +33,7 @@ import (
 
 // Reconciler sets eviction requirements.
 type Reconciler struct {
-	// Client reads VerticalPodAutoscalers live, because only their metadata is watched, and writes.
+	// Client reads VerticalPodAutoscalers live, because only their metadata is watched, and patches them.
 	Client client.Client
 	Clock  clock.PassiveClock
 
@@ -41,7 +41,7 @@ type Reconciler struct {
 }
 
 // Reconcile sets the eviction requirements of a VerticalPodAutoscaler, and asks to be called again when its window opens or closes. A
-// request without a namespace is for a Garden: then the kind may be served since now, and Reconcile begins to watch.
+// request without a namespace is for a Garden: then Reconcile begins to watch VerticalPodAutoscalers, if the API server serves them now.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if request.Namespace == "" {
 		return ctrl.Result{}, r.watch.Begin()

@@ -27,14 +27,15 @@ import (
 const ControllerName = "vpa-eviction-requirements"
 
 const (
-	// workers change the VerticalPodAutoscalers whose windows open or close at the same time.
+	// workers is the number of VerticalPodAutoscalers that are reconciled at the same time: the windows of many open and close together.
 	workers = 5
 	// The pause after a failure grows from shortestPause to longestPause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 )
 
-// SetupWithManager adds the controller to the manager. VerticalPodAutoscalers need not be served yet.
+// SetupWithManager adds the controller to the manager. The API server need not serve VerticalPodAutoscalers yet: a later reconciliation of
+// a Garden begins to watch them.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	managed, err := newCache(mgr)
 	if err != nil {

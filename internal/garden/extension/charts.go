@@ -19,7 +19,8 @@ type chartSource struct {
 	helm *operatorv1alpha1.ExtensionHelm
 	// field is the path of helm in the Extension.
 	field string
-	// given and own are the values; own overrides given. Placeholders in given, which is at the field givenField, are replaced.
+	// given are the values of the user, from field givenField of the Extension; their placeholders are replaced. own are the values of the
+	// operator, which override given.
 	given      *runtime.RawExtension
 	givenField string
 	own        map[string]any
@@ -56,7 +57,8 @@ func resolvedBefore(e *operatorv1alpha1.Extension, s chartSource) string {
 	return ""
 }
 
-// values returns the sources of the values.
+// values returns the values of a chart: first the values of the user, if there are any, then the values of the operator, which override
+// them.
 func (r *Reconciler) values(ctx context.Context, e *operatorv1alpha1.Extension, s chartSource) (chart.Values, error) {
 	var all chart.Values
 	if s.given != nil && len(s.given.Raw) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/charts"
 )
 
-// verdict is the state of the installation after a run. The zero value leaves the condition as it is.
+// verdict is the content of condition Installed after a run. The zero value leaves the condition as it is.
 type verdict struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string
@@ -134,8 +134,8 @@ func stageOf(g *operatorv1alpha1.Garden) stage {
 	return stageFirst
 }
 
-// abandons reports whether the virtual cluster is gone, or the user gives it up: then nothing can delete objects in it. The annotation has
-// no effect before the Garden is being deleted.
+// abandons reports whether there is no Garden (nil), or its user gives up the virtual cluster: then no controller can delete objects in
+// that cluster. The annotation has no effect before the Garden is being deleted.
 func abandons(g *operatorv1alpha1.Garden) bool {
 	if g == nil {
 		return true

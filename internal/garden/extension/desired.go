@@ -25,7 +25,7 @@ const (
 	annotationZones    = "high-availability-config.resources.gardener.cloud/zones"
 	labelReachesServer = "networking.gardener.cloud/access-target-apiserver"
 	roleExtension      = "extension"
-	// originOperator is the label that Gardener's operator sets on ManagedResources of admission controllers.
+	// originOperator is the value of the origin label that Gardener's operator sets on ManagedResources of admission controllers.
 	originOperator = "gardener-operator"
 )
 

@@ -90,7 +90,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 			return ctrl.Result{}, err
 		}
 	}
-	// The cache may not have the last write of this controller yet. A verdict that equals the one before it would not be written.
+	// The cache may not contain the last write of this controller yet. A condition that equals the cached one, but not the live one, would not
+	// be written.
 	if err := r.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(e), e); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -386,7 +387,7 @@ func (r *Reconciler) remove(
 	return keeps
 }
 
-// destroyVirtual deletes a ManagedResource for the virtual cluster.
+// destroyVirtual deletes a ManagedResource for the virtual cluster. If that cluster is abandoned, the objects in it stay.
 func (r *Reconciler) destroyVirtual(ctx context.Context, set string, abandoned bool, p *progress) {
 	if !abandoned {
 		r.destroy(ctx, set, p)
@@ -397,7 +398,7 @@ func (r *Reconciler) destroyVirtual(ctx context.Context, set string, abandoned b
 	}
 }
 
-// destroy deletes a ManagedResource.
+// destroy deletes a ManagedResource if it exists, and then waits until it is gone.
 func (r *Reconciler) destroy(ctx context.Context, set string, p *progress) {
 	live, err := rollout.Find(ctx, r.Cluster.Client, r.Namespace, set, &resourcesv1alpha1.ManagedResource{})
 	if err != nil || live == nil {

@@ -78,7 +78,7 @@ func copyOf(e *operatorv1alpha1.Extension, s settings, r rules.Reference, origin
 	return nil, fmt.Errorf("%s: %s %s/%s was not read", r.Field, r.Kind, s.namespace, r.Name)
 }
 
-// controllerRegistration returns the ControllerRegistration. Clusters of type garden are not known in the virtual cluster.
+// controllerRegistration returns the ControllerRegistration. It omits the cluster type garden, which gardener-apiserver does not know.
 func controllerRegistration(e *operatorv1alpha1.Extension) (*unstructured.Unstructured, error) {
 	deployment := own(e)
 	spec := map[string]any{}

@@ -43,7 +43,8 @@ const (
 	deadline = 5 * time.Minute
 )
 
-// SetupWithManager adds the controller to the manager. ManagedResources need not be served yet.
+// SetupWithManager adds the controller to the manager. The API server need not serve ManagedResources yet: a later reconciliation begins to
+// watch them.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	referenced, err := newCache(mgr, r.Namespace)
 	if err != nil {
@@ -162,7 +163,7 @@ func gardens() predicate.Predicate {
 	}
 }
 
-// contents selects all events of Secrets and ConfigMaps but the repetitions of an informer.
+// contents selects all events of Secrets and ConfigMaps, except for the updates without a change that an informer repeats.
 func contents() predicate.Predicate { return predicate.ResourceVersionChangedPredicate{} }
 
 // managedResources selects ManagedResources that disappear, or whose readiness changes.

@@ -9,7 +9,7 @@ import (
 	seedmanagementv1alpha1 "github.com/espalier-dev/espalier/api/seedmanagement/v1alpha1"
 )
 
-// verdict is the state of a Gardenlet after a run. The zero value leaves the condition as it is.
+// verdict is the content of condition SeedRegistered of a Gardenlet after a run. The zero value leaves the condition as it is.
 type verdict struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string

@@ -4,7 +4,8 @@
 // Gardenlet, renders it in a child process, and writes its objects into the runtime cluster, or into the cluster of a kubeconfig. It does
 // not use a ManagedResource: gardenlet upgrades itself by writing these objects, and a ManagedResource would revert that. In the virtual
 // cluster it writes a bootstrap token, and condition, Events and annotations of the Gardenlet. It waits for nothing: it asks again whether
-// the Seed exists. If the process stops between two writes, the next run does the rest. It deletes nothing of a gardenlet.
+// the Seed exists. If the process stops between two writes, the next run does the rest. It deletes only two Secrets: an expired kubeconfig
+// of gardenlet and, when the Seed is registered, the kubeconfig of a remote cluster.
 package gardenlets
 
 import (
@@ -57,7 +58,7 @@ const seedPeriod = 30 * time.Second
 
 // Reconciler deploys gardenlets. All fields are required.
 type Reconciler struct {
-	// Enabled allows it to deploy gardenlets. Otherwise it only reports.
+	// Enabled allows the Reconciler to deploy gardenlets. Otherwise it only writes conditions.
 	Enabled bool
 	// Connect returns a client for the virtual cluster. An error means that there is none now.
 	Connect func(ctx context.Context) (client.WithWatch, error)
@@ -149,8 +150,8 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (object, er
 	return object{virtual: virtual, live: live, g: g}, nil
 }
 
-// settle ends the work of the operator for a Gardenlet whose Seed exists. The condition changes only if the operator has judged it before:
-// other gardenlets were not deployed by the operator.
+// settle ends the work of the operator for a Gardenlet whose Seed exists. It leaves the condition as it is if the Gardenlet does not name a
+// kubeconfig of a remote cluster, and has no condition yet: then the operator did not deploy that gardenlet.
 func (r *Reconciler) settle(ctx context.Context, o object) (verdict, error) {
 	before := corev1beta1.GetCondition(o.g.Status.Conditions, seedmanagementv1alpha1.SeedRegistered)
 	if ref := o.g.Spec.KubeconfigSecretRef; ref != nil && r.Enabled {
@@ -165,8 +166,8 @@ func (r *Reconciler) settle(ctx context.Context, o object) (verdict, error) {
 	return registered(o.g.Name), nil
 }
 
-// dropKubeconfig deletes the Secret with the kubeconfig of a remote cluster, and then the reference to it. It keeps a Secret that contains
-// something else.
+// dropKubeconfig deletes the Secret with the kubeconfig of a remote cluster, and then the reference to it. It keeps a Secret without such a
+// kubeconfig.
 func (r *Reconciler) dropKubeconfig(ctx context.Context, o object, name string) error {
 	secret, err := rollout.Find(ctx, o.virtual, o.g.Namespace, name, &corev1.Secret{})
 	if err != nil {

@@ -33,8 +33,8 @@ type settings struct {
 	backup *client.ObjectKey
 }
 
-// settingsOf reads the configuration of a Gardenlet. Address is the default address of the virtual cluster. All Secrets must be in the
-// namespace, and have names of Secrets of gardenlet: the operator deletes and replaces them.
+// settingsOf reads the configuration of a Gardenlet. Address is the default address of the virtual cluster. The Secrets with kubeconfigs
+// must be in the given namespace, and their names must begin with secretPrefix: the operator deletes and replaces them.
 func settingsOf(g *seedmanagementv1alpha1.Gardenlet, address, namespace string) (settings, error) {
 	var read struct {
 		GardenClientConnection struct {

@@ -193,7 +193,8 @@ func (i Image) reference(cluster Cluster) (string, error) {
 	return "", fmt.Errorf("image %q has no tag", i.Name)
 }
 
-// ParseComponents reads the lists of components, by the names of these. The components decode their lists. Unknown fields are ignored.
+// ParseComponents reads the lists of components, by the names of the components. The components decode their lists. Unknown fields are
+// ignored.
 func ParseComponents(content []byte) (map[string]string, error) {
 	file := struct {
 		Components []struct {

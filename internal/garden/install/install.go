@@ -1,5 +1,5 @@
-// Package install deploys and destroys the components of a Garden by their rows, and turns the graphs of package components into the tasks
-// of a flow.
+// Package install deploys and destroys the components of a Garden by their rows in the table of package components, and turns the graphs of
+// that package into the tasks of a flow.
 package install
 
 import (
@@ -115,7 +115,7 @@ func (i Installer) remove(ctx context.Context, row component.Component) error {
 	return i.Cluster.Destroy(ctx, i.Limits.Objects, others...)
 }
 
-// user returns an existing object of Users, or nil.
+// user returns an existing object that needs a component, from Users of its row; nil if there is none.
 func (i Installer) user(ctx context.Context, row component.Component) (*unstructured.Unstructured, error) {
 	for _, each := range i.identities(row.Users) {
 		user, err := rollout.Find(ctx, i.Cluster.Client, each.GetNamespace(), each.GetName(), each)

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/components"
 )
 
-// Work is the work of a task.
+// Work does the work of a task.
 type Work = func(ctx context.Context) error
 
 // Steps does work for a row that the Installer cannot do. The row names this work in Own; the Installer does the rest.

@@ -11,11 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// endsAbortAfter is how long after a reconciliation the next one follows if an abort that is prepared did not complete: Pods that the
-// operator does not wait for had the aborted credentials.
+// endsAbortAfter is the time between two reconciliations while a prepared abort does not complete, because Pods that the operator does not
+// wait for still have the aborted credentials.
 const endsAbortAfter = time.Minute
 
-// abortProblems returns why rotations must not be aborted: there is no former credential to go back to, or it has expired.
+// abortProblems returns why rotations must not be aborted, by their credentials: there is no former credential to go back to, or it has
+// expired. Began contains the rotations to abort and when they began.
 func (r *Reconciler) abortProblems(
 	ctx context.Context, s *status, began map[rotation.Credential]time.Time,
 ) (map[rotation.Credential]string, error) {
@@ -45,7 +46,8 @@ func (r *Reconciler) abortProblems(
 	return problems, nil
 }
 
-// awaitsEndOfAbort reports whether an abort is prepared, but did not complete, and needs no operation of the user.
+// awaitsEndOfAbort reports whether an abort of the rotation of the certificate authorities is prepared, did not complete, and will complete
+// without an operation of the user.
 func awaitsEndOfAbort(garden *operatorv1alpha1.Garden) bool {
 	return skippedProof(garden) == "" && rotation.AwaitsEnd(rotationOf(garden), rotation.CertificateAuthorities)
 }

@@ -47,7 +47,7 @@ func (r *Reconciler) secretsManager(
 	return m, nil
 }
 
-// source returns where new credentials come from.
+// source returns the source of random numbers, and the time, for new credentials.
 func (r *Reconciler) source() config.Source {
 	source, now := r.Random, r.Clock.Now()
 	if source.Random == nil {

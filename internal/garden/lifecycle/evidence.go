@@ -44,9 +44,9 @@ type users struct {
 	volumes []string
 }
 
-// user is an object.
+// user is an object that may need keys.
 type user struct {
-	// name is its name for users.
+	// name is its kind, namespace and name, for messages.
 	name string
 	// secrets are the names in its manifest that may be those of Secrets of the manager. For a ManagedResource, that includes its objects.
 	secrets []string
@@ -54,9 +54,10 @@ type user struct {
 	isOwn bool
 }
 
-// guard makes the manager of secrets generate keys and authorities that only a rotation replaces only if nothing speaks for an old one, and
-// use others only if no old one is in use that was lost. The objects of the namespace are read at most once, as they were before the first
-// one is generated. All of them are read only if a key is missing: the namespace may have many Secrets of others.
+// guard restricts the manager of secrets for keys and authorities that only a rotation replaces. The manager generates one only if no
+// object shows that there was an older one, and uses an existing one only if no object uses an older one that is lost. The objects of the
+// namespace are read at most once, before the first key is generated. All of them are read only if a key is missing, because the namespace
+// may contain many Secrets of other programs.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
 	known := components.RotatedSecrets().Irreplaceable(rotationOf(garden))
 	observe := func(read func(context.Context) (*users, error)) manager.Observe {
@@ -243,7 +244,7 @@ func appendManifests(text []byte, data map[string][]byte) []byte {
 	return text
 }
 
-// evidence returns the evidence for keys of a logical name, other than the Secret with the current one.
+// evidence returns the evidence that there are or were keys of a logical name besides the one in the Secret with the name current.
 func (u *users) evidence(known rotation.KeyStatus, logicalName, current string, confirmed []string) secrets.Evidence {
 	e := secrets.Evidence{
 		Preparing: known.Preparing, Generation: known.Generation,

@@ -116,7 +116,7 @@ func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	return r.removeOperations(ctx, s, rest)
 }
 
-// checkRotations checks whether the rotations that operations would start, complete or abort may do so.
+// checkRotations checks whether operations may start, complete or abort rotations, and stores the problems in facts.
 func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotation.Facts) (err error) {
 	all, ofSeeds := rotation.Starts(rotationOf(s.garden), facts.Operations)
 	plane := r.controlPlane(s.garden, nil, values.Values{Operator: r.Operator})

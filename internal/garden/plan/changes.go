@@ -26,7 +26,7 @@ type history struct {
 	states []*unstructured.Unstructured
 	// task is the task of the last write.
 	task string
-	// exact is true if the states are complete manifests. Otherwise live objects have fields that others have set.
+	// exact is true if the states are complete manifests. Otherwise live objects have fields that other clients have set.
 	exact bool
 }
 
@@ -280,7 +280,7 @@ func containerOf(path string) (container, field string) {
 	return "", ""
 }
 
-// listAt returns the list of texts that a path leads to, or into.
+// listAt returns the items of the list in a field on a path, as texts; nil if the path does not contain the field.
 func listAt(o *unstructured.Unstructured, path fieldpath.Path, field string) []string {
 	for i, element := range path {
 		if element.FieldName == nil || *element.FieldName != field {

@@ -68,7 +68,7 @@ func KubectlCommand(program process.Program, cluster clientcmd.ClientConfig, in 
 	return command
 }
 
-// exit returns the end of the command.
+// exit returns the error that ends the command with the exit code for err.
 func exit(err error) error {
 	switch {
 	case err == nil:

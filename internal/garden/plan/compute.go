@@ -426,8 +426,8 @@ func (s *simulation) ever(ctx context.Context, kind schema.GroupVersionKind, nam
 	return live, err
 }
 
-// contents returns a function that reads the data of Secrets and ConfigMaps. It reports only which keys differ, so it needs no error: an
-// object that cannot be read has no data.
+// contents returns a function that reads the data of Secrets and ConfigMaps. The plan names only the keys that differ, so it needs no
+// error: an object that cannot be read has no data.
 func (s *simulation) contents(ctx context.Context) contents {
 	return func(kind, namespace, name string) map[string]any {
 		o, err := s.ever(ctx, corev1.SchemeGroupVersion.WithKind(kind), namespace, name)

@@ -33,7 +33,7 @@ type Input struct {
 	Virtual func(ctx context.Context) (client.Reader, error)
 }
 
-// Make returns the plan for the Garden in a file. An error says why there is no plan; a Garden that is refused has one.
+// Make returns the plan for the Garden in a file. An error says why there is no plan. For a refused Garden there is a plan, which says why.
 func Make(ctx context.Context, in Input) (*Plan, error) {
 	reader := in.Reconciler.Client
 	served := &apiextensionsv1.CustomResourceDefinition{}

@@ -111,7 +111,7 @@ func (o *overlay) entries() []*entry {
 	return all
 }
 
-// content returns an object in its general form.
+// content returns an unstructured copy of an object, and its id.
 func (o *overlay) content(object client.Object) (*unstructured.Unstructured, id, error) {
 	kind, err := o.GroupVersionKindFor(object)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o *overlay) content(object client.Object) (*unstructured.Unstructured, id,
 	return u, id{kind.GroupKind(), object.GetNamespace(), object.GetName()}, nil
 }
 
-// assign copies a general object into an object of any type.
+// assign copies an unstructured object into an object of any type.
 func assign(from *unstructured.Unstructured, to client.Object) error {
 	if u, isGeneral := to.(*unstructured.Unstructured); isGeneral {
 		u.Object = runtime.DeepCopyJSON(from.Object)
@@ -334,7 +334,7 @@ func patched(current *unstructured.Unstructured, object client.Object, patch cli
 	return next, err
 }
 
-// keep gives next a field of the current object.
+// keep gives next the value of a field in current, or removes the field if current does not have it.
 func keep(current, next *unstructured.Unstructured, field string) error {
 	value, found, err := unstructured.NestedFieldCopy(current.Object, field)
 	if err != nil || !found {

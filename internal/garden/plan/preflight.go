@@ -274,7 +274,8 @@ func (p Preflight) checkExtensions(ctx context.Context, f *findings, garden *ope
 	return nil
 }
 
-// checkQuotas reports quotas of the namespaces that are used up, and all others, because the need is known only when the objects exist.
+// checkQuotas reports a quota that is used up as a finding that blocks, and any other quota as one that does not, because the need is known
+// only when the objects exist.
 func (p Preflight) checkQuotas(ctx context.Context, f *findings, _ *operatorv1alpha1.Garden) error {
 	var failures []error
 	for _, namespace := range p.Namespaces {

@@ -39,10 +39,11 @@ var observedKinds = []struct {
 	{rollout.ManagedResource, true},
 }
 
-// nameVirtual is the remedy if the virtual cluster of a garden by hand cannot be read.
+// nameVirtual is the remedy if the virtual cluster of a garden that other programs deployed cannot be read.
 const nameVirtual = "name its kubeconfig with --virtual-kubeconfig, or none if it has no API server any more"
 
-// takeOver judges the garden in the cluster. Done is the simulation of the plan, and stored the Garden after the change.
+// takeOver reports on the take-over of the garden in the cluster. Done is the simulation of the plan, and stored the Garden after the
+// change.
 func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored *operatorv1alpha1.Garden) (*takeover.Report, error) {
 	inventory := takeover.Inventory{
 		Garden: stored, Namespace: in.Preflight.Namespace, Identity: lifecycle.SecretsIdentity, Now: in.Reconciler.Clock.Now(),

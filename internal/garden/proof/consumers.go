@@ -61,7 +61,8 @@ func (p *Prover) consumerProblems(ctx context.Context) ([]string, error) {
 	return append(problems, more...), err
 }
 
-// registrationProblems does that for the virtual cluster.
+// registrationProblems returns a sentence for each APIService and webhook of Gardener in the virtual cluster that does not have exactly the
+// authorities of the bundle, and for each such APIService that is not available.
 func (p *Prover) registrationProblems(ctx context.Context) ([]string, error) {
 	bundle, err := p.Secrets.Bundle(gardener.Authority)
 	if err != nil {

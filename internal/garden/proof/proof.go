@@ -67,7 +67,7 @@ type Prover struct {
 	Virtual func(ctx context.Context) (client.Reader, error)
 	// Client has the settings of requests to Pods.
 	Client Client
-	// Source is where keys and certificates come from. Its time is ignored.
+	// Source is the source of random numbers for keys and certificates. Its time is ignored.
 	Source secretconfig.Source
 	Clock  clock.PassiveClock
 	// Within is how long the proof may take.
@@ -84,7 +84,7 @@ type Error struct{ error }
 
 func (e *Error) Unwrap() error { return e.error }
 
-// generation is a credential whose former generation servers must refuse in the end.
+// generation describes the probe of one credential, which shows whether servers refuse the former generation of that credential.
 type generation struct {
 	credential rotation.Credential
 	// probe is the logical name of the Secret with the probe, and secret of the Secret with the key that signs it.
@@ -262,8 +262,8 @@ func (p *Prover) demandsOf(ctx context.Context, g *generation) ([]Demand, error)
 }
 
 // probeOf returns the description of the probe of a generation. Stored is the probe that was generated earlier in the rotation, nil if
-// there is none. Servers refuse a token of another scope than the present one for the wrong reason: a stored one is replaced as long as the
-// former key exists. After that, probeOf fails if the ServiceAccount was created again.
+// there is none. Servers refuse a token of another scope than the present one whatever its key is, so a stored token of another scope is
+// replaced as long as the former key exists. After that, probeOf fails if the ServiceAccount was created again.
 func (p *Prover) probeOf(ctx context.Context, g *generation, former, stored *corev1.Secret) (probe, error) {
 	config := probe{name: g.probe}
 	if g.scope != nil && (stored == nil || p.changes(g.credential)) {
@@ -313,7 +313,7 @@ func (p *Prover) readCertificate(data, key map[string][]byte) (former, current C
 	return former, current, err
 }
 
-// scope reads the ServiceAccount of probes.
+// scope returns the present scope of tokens of the ServiceAccount of probes. It reads the UID of the ServiceAccount in the virtual cluster.
 func (p *Prover) scope(ctx context.Context) (Scope, error) {
 	virtual, err := p.Virtual(ctx)
 	if err != nil {

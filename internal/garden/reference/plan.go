@@ -18,7 +18,8 @@ type facts struct {
 	owner client.Object
 	// names are the names of the objects that the owner refers to.
 	names sets.Set[Name]
-	// referenced are the names of the objects that Gardens and Extensions refer to. Those in deletion do not count.
+	// referenced are the names of the objects that Gardens and Extensions refer to. Gardens and Extensions that are being deleted do not
+	// count.
 	referenced sets.Set[Name]
 	// objects are the Secrets and ConfigMaps in the namespace.
 	objects []metav1.PartialObjectMetadata

@@ -31,7 +31,7 @@ import (
 
 // Reconciler protects Secrets and ConfigMaps that Gardens refer to from deletion, with a finalizer.
 type Reconciler struct {
-	// Client reads Gardens and Extensions from the cache, and writes.
+	// Client reads Gardens and Extensions from the cache, and patches finalizers.
 	Client client.Client
 	// Reader lists metadata of Secrets and ConfigMaps. It is live, because runs are rare and a cache would keep all Secrets of the namespace
 	// in memory.
@@ -48,8 +48,8 @@ func (r *Extensions) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 	return (*Reconciler)(r).reconcile(ctx, e, OfExtension(e))
 }
 
-// Reconcile protects the objects that the Garden refers to, and releases objects that no Garden refers to any more. It fails if a
-// referenced object is missing, so that it is called again.
+// Reconcile protects the objects that the Garden refers to, and releases objects that neither a Garden nor an Extension refers to any more.
+// It fails if a referenced object is missing, so that it is called again.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
 	return r.reconcile(ctx, garden, Of(garden))
 }
@@ -113,7 +113,7 @@ func (r *Reconciler) gather(ctx context.Context, owner client.Object, names sets
 	return f, nil
 }
 
-// setFinalizer adds or removes the finalizer, in the version of the object that was read.
+// setFinalizer adds or removes the finalizer. It fails with a conflict if the object has changed since it was read.
 func (r *Reconciler) setFinalizer(ctx context.Context, object client.Object, protect bool) error {
 	changed, ok := object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -41,7 +41,7 @@ type Facts struct {
 	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot
 	// write objects again.
 	NoAccess bool
-	// Aborts are the credentials whose rotations the user aborts, and UnknownAborts the names of no credential that the user gives.
+	// Aborts are the credentials whose rotations the user aborts, and UnknownAborts the names that the user gives and that are no credential.
 	Aborts        sets.Set[Credential]
 	UnknownAborts []string
 	// AbortProblems say why a rotation must not be aborted, as parts of sentences. A rotation without a problem is absent.

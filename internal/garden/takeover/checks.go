@@ -35,8 +35,8 @@ func Credentials() []string {
 	return names
 }
 
-// checkCredentials reports credentials that the operator would generate anew, and generations of them that the status of the Garden does
-// not know: the operator would take up no rotation.
+// checkCredentials reports credentials that the operator would generate anew, and credentials with Secrets of several generations if the
+// status of the Garden knows no rotation: the operator would not complete that rotation.
 func checkCredentials(in Inventory, r *Report) {
 	for _, each := range credentials {
 		generations, donors := 0, 0

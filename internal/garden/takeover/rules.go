@@ -177,7 +177,7 @@ func isHeld(in Inventory, o object) bool {
 	return holder != "" && !isOurs && err == nil && in.Now.Before(at.Add(time.Duration(seconds)*time.Second))
 }
 
-// callsFormerOperator reports whether a webhook configuration calls a Service of the garden namespace, as the one of Gardener's operator.
+// callsFormerOperator reports whether a webhook configuration calls the Service of Gardener's operator in the garden namespace.
 func callsFormerOperator(in Inventory, o object) bool {
 	webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 	return slices.ContainsFunc(webhooks, func(each any) bool {

@@ -12,9 +12,9 @@ import (
 // Path contains the versions of an upgrade.
 type Path struct {
 	target *version.Version
-	// anyPatch is true if each patch version of the target is as good.
+	// anyPatch is true if the target was given without a patch version: then each patch version of its minor version ends the path.
 	anyPatch bool
-	// patches are versions by their minor version.
+	// patches are the versions that were given for minor versions, the target included, by minor version.
 	patches map[uint]*version.Version
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Contents is the number of objects by kind, as Kind.group. Objects of gardener-apiserver count by resource, as resource.group.
+// Contents is the number of objects by kind, as Kind.group, or Kind in the core group. Objects of gardener-apiserver count by resource, as
+// resource.group.
 type Contents map[string]int
 
 // Objects returns the number of all objects.
@@ -37,8 +38,8 @@ const (
 )
 
 // read counts the objects of all kinds that an API server stores itself. To list an object, the API server reads and decrypts it, although
-// the response has only metadata. Began is when the restoration began: the API server creates namespace kube-system in an empty etcd.
-// Errors name the first object of each kind that cannot be read.
+// the response has only metadata. It fails if namespace kube-system was created after the time began: then etcd was empty, and the API
+// server created the namespace. Errors name the first object of each kind that cannot be read.
 func read(ctx context.Context, config *rest.Config, began time.Time) (Contents, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

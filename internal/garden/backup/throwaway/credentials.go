@@ -16,7 +16,7 @@ type Credentials struct {
 	Server, Client map[string][]byte
 }
 
-// newCredentials generates the credentials of a server, which has its name in the namespace.
+// newCredentials generates the credentials of a server and of its client. Server is also the name of its Service in Namespace.
 func newCredentials(server string, source secretconfig.Source) (Credentials, error) {
 	made, err := secretconfig.Certificate{Name: server, CommonName: Namespace + ":" + server, Type: secretconfig.CA}.Generate(source)
 	if err != nil {

@@ -69,7 +69,8 @@ func etcdObjects(p Programs, c Credentials, copied []corev1.Secret, metadataServ
 		service(etcdName, etcdPort), etcdPod(p)), nil
 }
 
-// serverObjects returns the objects of kube-apiserver, the Pod last. Address is the one of the Service of etcd.
+// serverObjects returns the objects of kube-apiserver, the Pod last. OfEtcd are the credentials of etcd, c the credentials of
+// kube-apiserver, and address is the IP address of the Service of etcd.
 func serverObjects(p Programs, ofEtcd, c Credentials, encryption []byte, address string) []client.Object {
 	return []client.Object{
 		policy(serverName, "Allows the garden operator to connect to the API server of the drill, which connects to its etcd only.",
@@ -225,7 +226,7 @@ func serverPod(p Programs, address string) *corev1.Pod {
 		VolumeMounts: append(m.Paths, corev1.VolumeMount{Name: "tmp", MountPath: "/tmp"}),
 	})
 	c.SecurityContext.ReadOnlyRootFilesystem = ptr.To(true)
-	// The kernel does not start the program without it, because the file of the program has it.
+	// The kernel does not start the program without this capability, because the file of the program requires it.
 	c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
 	return pod(serverName, corev1.PodSpec{
 		Containers:  []corev1.Container{c},

@@ -11,7 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 )
 
-// Programs are the programs of a restoration: the Garden runs the same ones. It has the settings by which they find and read its data.
+// Programs are the images of the programs of a restoration, which the Garden runs too, and the settings with which they find and read the
+// data of the Garden.
 type Programs struct {
 	// ETCD, BackupRestore and APIServer are the images.
 	ETCD, BackupRestore, APIServer string
@@ -25,7 +26,7 @@ type Programs struct {
 	Settings []string
 }
 
-// Names of etcd-druid, in the StatefulSets that it makes.
+// Names of containers and volumes in the StatefulSets that etcd-druid creates.
 const (
 	etcdContainer, sidecarContainer = "etcd", "backup-restore"
 	storeSecretVolume               = "etcd-backup-secret"

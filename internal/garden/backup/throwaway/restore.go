@@ -59,7 +59,7 @@ const (
 	maxMessage   = 500
 )
 
-// Restorer restores.
+// Restorer restores the last snapshot of the main etcd in namespace Namespace.
 type Restorer struct {
 	// Client reads and writes live.
 	Client client.Client
@@ -203,8 +203,8 @@ func (r *Restorer) config(server string, port int, c Credentials) *rest.Config {
 	return config
 }
 
-// label makes the namespace enforce the Pod security standard restricted, unless snapshots are in a folder of the node, as in a garden for
-// development.
+// label makes the namespace enforce a Pod security standard: privileged if snapshots are in a folder of the node, as in a garden for
+// development, otherwise restricted.
 func (r *Restorer) label(ctx context.Context, p Programs) error {
 	standard := "restricted"
 	if p.readsFolder() {
@@ -309,7 +309,7 @@ func (r *Restorer) Clean(ctx context.Context) error {
 	return err
 }
 
-// remove deletes the objects of restorations of a kind, and returns how many there were.
+// remove deletes the objects of one kind that restorations created, and returns how many exist, including objects that are being deleted.
 func (r *Restorer) remove(ctx context.Context, list client.ObjectList) (found int, err error) {
 	if err = r.Client.List(ctx, list, client.InNamespace(Namespace), client.HasLabels{Label}); err != nil {
 		return 0, fmt.Errorf("list objects of a restore drill: %w", err)

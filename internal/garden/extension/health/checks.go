@@ -26,7 +26,7 @@ type verdict struct {
 	reason, message string
 }
 
-// parts are the parts that an Extension has now.
+// parts says whether the conditions RequiredRuntime and RequiredVirtual of an Extension are true.
 type parts struct{ runtime, virtual bool }
 
 func partsOf(e *operatorv1alpha1.Extension) parts {

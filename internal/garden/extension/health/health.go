@@ -48,14 +48,14 @@ const shortestPause = 100 * time.Millisecond
 
 // Reconciler writes the conditions.
 type Reconciler struct {
-	// Client reads Extensions and ManagedResources from the cache, and writes.
+	// Client reads Extensions and ManagedResources from the cache, and patches the status of Extensions.
 	Client client.Client
 	Clock  clock.PassiveClock
 	// Namespace is the namespace of the ManagedResources.
 	Namespace string
-	// Installations are the ControllerInstallations.
+	// Installations watches the ControllerInstallations of the virtual cluster.
 	Installations *installations.Watch
-	// Period is how often the conditions are checked without a change.
+	// Period is the time after which the conditions are checked again without a change.
 	Period time.Duration
 
 	watch *late.Watch
@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 	return ctrl.Result{RequeueAfter: r.Period}, nil
 }
 
-// applied returns the conditions with a verdict.
+// applied returns the conditions after the verdict has set or removed one of them.
 func (r *Reconciler) applied(conditions []corev1beta1.Condition, v verdict) []corev1beta1.Condition {
 	if v.status == "" {
 		return slices.DeleteFunc(conditions, func(c corev1beta1.Condition) bool { return c.Type == v.condition })
@@ -99,7 +99,8 @@ func (r *Reconciler) applied(conditions []corev1beta1.Condition, v verdict) []co
 	))
 }
 
-// SetupWithManager adds the controller to the manager. ManagedResources need not be served yet.
+// SetupWithManager adds the controller to the manager. The API server need not serve ManagedResources yet: a later reconciliation begins to
+// watch them.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named(ControllerName).

@@ -17,7 +17,7 @@ const classGarden = "garden"
 // resource is the kind and type of an object of an extension.
 type resource struct{ kind, typ string }
 
-// verdict is a condition.
+// verdict is the content of a condition.
 type verdict struct {
 	status          corev1beta1.ConditionStatus
 	reason, message string

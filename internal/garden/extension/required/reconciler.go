@@ -45,7 +45,7 @@ const retryKinds = 10 * time.Second
 
 // Runtime writes the condition RequiredRuntime.
 type Runtime struct {
-	// Client reads Extensions and Gardens from the cache, and writes.
+	// Client reads Extensions and Gardens from the cache, and patches the status of Extensions.
 	Client  client.Client
 	Clock   clock.PassiveClock
 	Workers int
@@ -113,10 +113,10 @@ func resourceOf(o *unstructured.Unstructured) (resource, bool) {
 
 // Virtual writes the condition RequiredVirtual.
 type Virtual struct {
-	// Client reads Extensions from the cache, and writes.
+	// Client reads Extensions and Gardens from the cache, and patches the status of Extensions.
 	Client client.Client
 	Clock  clock.PassiveClock
-	// Installations are the ControllerInstallations.
+	// Installations watches the ControllerInstallations of the virtual cluster.
 	Installations *installations.Watch
 	Workers       int
 }

@@ -39,7 +39,8 @@ const (
 	longestPause  = time.Minute
 )
 
-// SetupWithManager adds the controller to the manager. The kinds of extension objects need not be served yet.
+// SetupWithManager adds the controller to the manager. The API server need not serve the kinds of extension objects yet: later
+// reconciliations begin to watch them.
 func (r *Runtime) SetupWithManager(mgr ctrl.Manager) error {
 	objects, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), DefaultTransform: reduce,
@@ -110,7 +111,7 @@ func reduce(o any) (any, error) {
 	return kept, nil
 }
 
-// requests returns requests for the Extensions that are responsible for a resource, or for all Extensions.
+// requests returns requests for the Extensions that are responsible for a resource, or for all Extensions if of is nil.
 func requests(ctx context.Context, c client.Reader, of *resource) (all []reconcile.Request) {
 	list := &operatorv1alpha1.ExtensionList{}
 	if err := c.List(ctx, list); err != nil {

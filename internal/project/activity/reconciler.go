@@ -38,7 +38,7 @@ const ControllerName = "project-activity"
 
 // Reconciler writes the time of the last activity.
 type Reconciler struct {
-	// Client reads from the cache and writes.
+	// Client reads Projects from the cache, and patches their status.
 	Client client.Client
 	Clock  clock.PassiveClock
 

@@ -57,7 +57,8 @@ func Members(p *corev1beta1.Project, enabled bool, now time.Time) (members []cor
 	return members, next, firstProblems(found)
 }
 
-// verdict is the result of the entries about a subject. The zero value stands for a subject without entries.
+// verdict is the result of the entries about a subject; over is true if the subject has no roles now. The zero value stands for a subject
+// without entries.
 type verdict struct {
 	over bool
 	// until is the earliest time of the entries.

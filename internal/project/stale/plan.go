@@ -24,7 +24,7 @@ type Rules struct {
 	Notice time.Duration
 	// Forecast is how long in advance a change is announced on the project; 0 for never.
 	Forecast time.Duration
-	// Deletion is the action when the date of deletion of a project is reached: a value of config.EspalierProject.StaleDeletion.
+	// Deletion says what happens to stale projects: a value of config.EspalierProject.StaleDeletion. With Off, they get no date of deletion.
 	Deletion string
 	// WithoutShoots allows projects to be deleted although Shoots are not served.
 	WithoutShoots bool
@@ -60,7 +60,7 @@ type facts struct {
 	lasting bool
 	// announced is the time in AnnotationDeletionAnnounced; nil if no deletion is announced.
 	announced *metav1.Time
-	// use is set only if asksForUse returns true.
+	// use is set only if needsUse returns true.
 	use usage.Verdict
 }
 

@@ -39,7 +39,7 @@ import (
 
 // Reconciler judges Projects.
 type Reconciler struct {
-	// Client reads from the caches and writes.
+	// Client reads Projects and Namespaces from the caches, writes Projects, and creates Events.
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader

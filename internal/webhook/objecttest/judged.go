@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/reviewtest"
 )
 
-// Case defines a random object, and the verdict of the handler.
+// Case defines a random object, and the change that the handler must make.
 type Case[T any] struct {
 	Handler review.Handler
 	Kind    schema.GroupVersionKind

@@ -32,7 +32,7 @@ func (c *Cache) Get(reference, digest string) (Pulled, bool) {
 	return c.last[at].Pulled, true
 }
 
-// Put keeps a chart in the place of the oldest one.
+// Put keeps a chart, and drops the oldest one if the cache is full.
 func (c *Cache) Put(reference string, pulled Pulled) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// staysOffHost searches the whole object for specifications of Pods, so that it covers custom kinds, too.
+// staysOffHost refuses Pods that use their node, and Services that take over addresses, unless the policy allows HostAccess. It searches
+// the whole object for specifications of Pods, so that it covers custom kinds, too.
 //
 // k8s.io/pod-security-admission would check the whole baseline profile; API servers do so for namespaces that ask for it by a label. These
 // checks are the part of that profile which keeps a Pod away from its node. They fail before an object is applied, and name its template.

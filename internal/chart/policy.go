@@ -183,8 +183,9 @@ func (d document) isClusterScoped() bool {
 	return slices.Contains(clusterKinds, d.kind) || slices.Contains(webhookKinds, d.kind) || slices.Contains(d.policy.ClusterKinds, d.kind)
 }
 
-// staysInNamespace refuses a namespace of a cluster-scoped object, which is removed before the object is applied: with it, the object would
-// look like one in the namespace of the release, and could replace an object of another program.
+// staysInNamespace refuses namespaces that the policy does not allow, a missing namespace, and a namespace of a cluster-scoped object. The
+// last one is removed before the object is applied: with it, the object would look like one in the namespace of the release, and could
+// replace an object of another program.
 func staysInNamespace(d document) []finding {
 	switch {
 	case d.isClusterScoped():
@@ -238,8 +239,8 @@ func identities(manifests Manifests) map[string]bool {
 	return all
 }
 
-// isJudgedRole excludes Roles in the namespace of the release, unless the namespace is shared: they give rights only on objects of the
-// installation. It excludes trusted roles, too.
+// isJudgedRole reports whether the rules of a role are checked. Trusted roles are not checked, nor are Roles in the namespace of the
+// release unless it is shared: they give rights only on objects of the installation.
 func (d document) isJudgedRole() bool {
 	isJudged := d.kind == "ClusterRole."+rbac || d.kind == "Role."+rbac && (d.namespace() != d.release || d.policy.Shared)
 	return isJudged && !slices.Contains(d.policy.TrustedRoles, d.name())
@@ -307,7 +308,8 @@ func bindingIsModest(d document) []finding {
 	return findings
 }
 
-// isAllowedRole does not judge references to Roles, unless the namespace is shared: the Roles of others may give access to their Secrets.
+// isAllowedRole reports whether a binding may refer to a role. References to Roles are refused only in a shared namespace, where Roles of
+// other programs may give access to their Secrets.
 func (d document) isAllowedRole(ref map[string]any) bool {
 	name := text(ref, "name")
 	if text(ref, "kind") == "Role" {
@@ -316,7 +318,8 @@ func (d document) isAllowedRole(ref map[string]any) bool {
 	return d.own[identity("ClusterRole."+rbac, "", name)] || slices.Contains(d.policy.ClusterRoles, name)
 }
 
-// webhookIsLocal allows URLs: a webhook that serves another cluster has no Service there.
+// webhookIsLocal refuses a webhook whose Service is in a namespace that the policy does not allow. It allows URLs: a webhook that serves
+// another cluster has no Service there.
 func webhookIsLocal(d document) []finding {
 	if !slices.Contains(webhookKinds, d.kind) {
 		return nil

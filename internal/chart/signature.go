@@ -64,7 +64,7 @@ func verifySignature(ctx context.Context, repository *remote.Repository, signed 
 	return fmt.Errorf("none of %d signatures is one of the policy's keys for this digest", tried)
 }
 
-// isSigned reports whether one of the keys has signed the payload, and whether the payload names the digest.
+// isSigned reports whether one of the keys has signed the payload and the payload names the digest.
 func isSigned(data []byte, encoded string, signed digest.Digest, keys []*ecdsa.PublicKey) bool {
 	signature, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

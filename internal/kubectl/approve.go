@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
-// approve requires the checksum as an argument: without it, a user would approve the content of a change that came after the last look.
+// approve returns the command "approve". It approves nothing without the checksum as an argument: otherwise, a user would approve the
+// content of a change that came after the last look.
 func (p *program) approve() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve SET [CHECKSUM]", Short: "Show the plan of a set; with its checksum, let exactly this content be applied",

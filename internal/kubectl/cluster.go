@@ -134,8 +134,8 @@ func (c *cluster) key(argument string) client.ObjectKey {
 	return client.ObjectKey{Namespace: c.namespace, Name: argument}
 }
 
-// eventsAbout reads the Events about a ManagedResource of a namespace, or about all if name is empty. Without a namespace it reads the
-// Events of all namespaces.
+// eventsAbout reads the Events about a ManagedResource of a namespace, or about all ManagedResources of the namespace if name is empty.
+// Without a namespace it reads the Events of all namespaces.
 func (c *cluster) eventsAbout(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
 	about := client.MatchingFields{"involvedObject.kind": "ManagedResource"}
 	if name != "" {

@@ -9,7 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
-// confirm requires the checksum as an argument: without it, a user would confirm the content of a change that came after the last look.
+// confirm returns the command "confirm". It confirms nothing without the checksum as an argument: otherwise, a user would confirm the
+// content of a change that came after the last look.
 func (p *program) confirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm SET [CHECKSUM]", Short: "Show the suspended deletion of objects of a set; with its checksum, confirm it",

@@ -1,4 +1,5 @@
-// Package networkpolicy assembles the controller that derives NetworkPolicies from Services. It has no rules of its own.
+// Package networkpolicy assembles the controller that derives NetworkPolicies from Services, and the one for general NetworkPolicies of
+// namespaces. It has no rules of its own.
 package networkpolicy
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// Needs returns the requirements of the family for its connections: nothing if it is disabled.
+// Needs returns the requirements of the family for its connections: only the scheme if the family is disabled.
 func Needs(cfg *config.ResourceManagerConfiguration) (process.Needs, error) {
 	section := cfg.Controllers.NetworkPolicy
 	scheme, err := newScheme()
@@ -86,7 +87,8 @@ func access(ingresses, observeOnly bool) []process.Requirement {
 	return required
 }
 
-// Add adds the controller to the manager of the source cluster.
+// Add adds the controllers to the manager of the source cluster: the controller of general policies only if it is configured. It returns an
+// error if the family is disabled.
 func Add(
 	lifetime context.Context, clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer,
 ) error {

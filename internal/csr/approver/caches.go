@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// TargetCache keeps the requests of our signer and the addresses of Nodes. If observed is true, requests that are already decided are
-// judged too, and the cache needs more memory for their content.
+// TargetCache keeps the CertificateSigningRequests for the signer of serving certificates of kubelets, and the addresses of Nodes. If
+// observed is true, requests that are already decided are judged too, and the cache needs more memory for their content.
 func TargetCache(observed bool) cache.Options {
 	keep := keepUndecided
 	if observed {

@@ -88,8 +88,8 @@ func (r *Reconciler) requestEvent(_ context.Context, before, after *certificates
 	}
 }
 
-// concerns reports whether an event is about a request of our signer. Deletions matter only if the approver has state about requests in
-// memory.
+// concerns reports whether an event is about a request to the signer of serving certificates of kubelets. Deletions matter only if the
+// approver has state about requests in memory.
 func (r *Reconciler) concerns(before, after *certificatesv1.CertificateSigningRequest) bool {
 	return cmp.Or(after, before).Spec.SignerName == certificatesv1.KubeletServingSignerName &&
 		(after != nil || r.Observed != nil || r.Quota != nil)

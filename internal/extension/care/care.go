@@ -1,5 +1,5 @@
-// Package care judges whether installed extensions work: it copies the verdict about the ManagedResource of a ControllerInstallation into
-// the conditions Installed, Healthy and Progressing.
+// Package care judges whether installed extensions work: it sets the conditions Installed, Healthy and Progressing of a
+// ControllerInstallation from the conditions of its ManagedResource.
 //
 // It watches the ManagedResources of extensions in the Seed's cluster and writes the status of ControllerInstallations in the garden. It
 // keeps nothing.

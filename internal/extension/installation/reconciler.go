@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		found, unknown = r.observe(ctx, cached)
 	}
 	// The installation is read after its ControllerDeployment: a plan that was asked for before the latter changed is made. And the cache may
-	// not have the last write of this controller yet: a verdict that equals the one before it would not be written.
+	// not have the last write of this controller yet: a condition that equals the cached one, but not the live one, would not be written.
 	ci := &corev1beta1.ControllerInstallation{}
 	if err := r.GardenLive.Get(ctx, request.NamespacedName, ci); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -120,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.conclude(ctx, ci, verdicts, err)
 }
 
-// conclude writes the verdicts into the status and, at the end of a deletion, removes the finalizer.
+// conclude writes the conditions into the status and, at the end of a deletion, removes the finalizer.
 func (r *Reconciler) conclude(ctx context.Context, ci *corev1beta1.ControllerInstallation, verdicts []conditions.Verdict, err error) (
 	ctrl.Result, error,
 ) {

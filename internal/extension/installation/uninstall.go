@@ -73,8 +73,8 @@ func (r *Reconciler) deleteSet(ctx context.Context, ci *corev1beta1.ControllerIn
 	return nil
 }
 
-// waitForSet returns an error that names the objects for which the deletion of the ManagedResource waits; nil if the ManagedResource is
-// gone.
+// waitForSet returns an error that says that the deletion of the ManagedResource is pending, and for which objects it waits. It never
+// returns nil: only the next attempt finds that the ManagedResource is gone.
 func (r *Reconciler) waitForSet(ctx context.Context, ci *corev1beta1.ControllerInstallation) error {
 	live, err := rollout.Find(ctx, r.Seed, GardenNamespace, ci.Name, &resourcesv1alpha1.ManagedResource{})
 	if err != nil {

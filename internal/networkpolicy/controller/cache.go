@@ -59,7 +59,8 @@ func keepOfNamespace(namespace *metav1.PartialObjectMetadata) *metav1.PartialObj
 	return kept
 }
 
-// keepOfPolicy may be called with its own result, which has no creation timestamp.
+// keepOfPolicy replaces everything but the identity and the labels that name the Service with a fingerprint. It may be called with its own
+// result, which has no creation timestamp.
 func keepOfPolicy(policy *networkingv1.NetworkPolicy) *networkingv1.NetworkPolicy {
 	if policy.CreationTimestamp.IsZero() {
 		return policy

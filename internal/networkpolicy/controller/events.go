@@ -101,8 +101,8 @@ func (t *Reported) services(reason string) int {
 	return len(t.notes[reason])
 }
 
-// tell creates an Event with the notes about a Service that were not in the last one. If complete is true, notes are all current
-// ones, and others are dropped.
+// tell creates an Event with the notes about a Service that were not reported before. If complete is true, the argument notes contains all
+// current notes, and earlier ones that it lacks are forgotten.
 func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
 	news := e.Reported.news(f.key, reason, notes, complete)
 	if len(news) == 0 {

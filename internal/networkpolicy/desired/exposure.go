@@ -18,7 +18,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Exposure has the ports that a Service exposes, and the clients: its parsed and validated selector, ports and annotations.
+// Exposure is a parsed and validated Service: its selector, the ports that it exposes, and its clients.
 type Exposure struct {
 	service   types.NamespacedName
 	selector  map[string]string

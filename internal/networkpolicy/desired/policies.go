@@ -17,7 +17,7 @@ type Set struct {
 	Policies []*networkingv1.NetworkPolicy
 	// LongNames and LongKeys are names of policies and keys of client labels that were shortened.
 	LongNames, LongKeys []Shortened
-	// Clashes are names for which a second, different policy was desired; that one is not in the set.
+	// Clashes are names for which a second, different policy was desired; the second policy is not in Policies.
 	Clashes []types.NamespacedName
 
 	known map[types.NamespacedName]*networkingv1.NetworkPolicy

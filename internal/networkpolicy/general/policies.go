@@ -21,7 +21,7 @@ const (
 	None Scope = iota
 	// Closed: deny-all, and connections to DNS and to the API server.
 	Closed
-	// Full: these, and connections to public, private and blocked networks.
+	// Full: the policies of Closed, and connections to public, private and blocked networks.
 	Full
 )
 
@@ -32,7 +32,8 @@ const denyAll = "deny-all"
 type Facts struct {
 	// APIServer are the endpoints of the API server and the addresses of its Service.
 	APIServer []Endpoint
-	// Cluster are the networks of nodes, Pods and Services; Blocked are the networks to which only Pods with their own label may connect.
+	// Cluster are the networks of nodes, Pods and Services; Blocked are the networks to which only Pods with the label for blocked networks
+	// may connect.
 	Cluster, Blocked []netip.Prefix
 }
 

@@ -1,10 +1,11 @@
-// Package general maintains, in the target cluster, the NetworkPolicies of namespaces that are not for Services: the one that denies all
-// connections, and those to DNS, to the API server, and to public, private and blocked networks.
+// Package general maintains, in the target cluster, the NetworkPolicies of namespaces that are not for Services: one that denies all
+// connections, and others that allow connections to DNS, to the API server, and to public, private and blocked networks.
 //
-// It watches namespaces (metadata), the policies with its label, the endpoints and the Service of the API server, and the Garden if that
-// has the networks. If clients connect to a host name of the API server, it looks up the name regularly. It writes each policy with one
-// request. It reads one live only if a needed policy is not in the cache although its name is taken, or although the controller has created
-// it. It creates the policy that denies all connections after the other ones of the namespace, and deletes it before them.
+// It watches namespaces (metadata), the policies with its label, the endpoints and the Service of the API server, and the Garden if the
+// configuration says that the networks are in the Garden. If clients connect to a host name of the API server, it looks up the name
+// regularly. It writes each policy with one request. It reads a policy live only if a needed policy is not in the cache although its name
+// is taken, or although the controller has created it. It creates the policy that denies all connections after the other ones of the
+// namespace, and deletes it before them.
 //
 // If the process stops at any point, the next one compares all namespaces at start. No finalizers are needed.
 package general

@@ -18,7 +18,7 @@ type repairs struct {
 	policies map[string]map[string]*repair.Backoff // by namespace and name
 }
 
-// state is the cause of writes of a policy.
+// state identifies the result of a write of a policy: its fingerprint, or "deleted" if want is nil.
 func state(want *networkingv1.NetworkPolicy) string {
 	if want == nil {
 		return "deleted"
@@ -37,7 +37,8 @@ func (r *repairs) remaining(policy types.NamespacedName, want *networkingv1.Netw
 	return known.Pause(), known.Remaining(now)
 }
 
-// isLast reports whether the controller's last write of a policy was this state. If the cache has another one, it may be old.
+// isLast reports whether the controller's last write made the policy as wanted. If the cache shows something else, the cache may be
+// outdated.
 func (r *repairs) isLast(policy types.NamespacedName, want *networkingv1.NetworkPolicy) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

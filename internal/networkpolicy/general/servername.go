@@ -22,7 +22,7 @@ const (
 	// addressLifetime is how long an address stays known after the last answer with it. Some load balancers answer with a part of their
 	// addresses, a different one each time.
 	addressLifetime = 10 * time.Minute
-	// httpsPort is the port of an address of an API server that names none.
+	// httpsPort is the port of the API server if its address names none.
 	httpsPort = 443
 )
 

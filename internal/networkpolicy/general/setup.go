@@ -35,8 +35,9 @@ const (
 	longestPause  = time.Minute
 )
 
-// CacheOptions restrict the cache of Cached to the policies of an instance and to the objects of the facts. Visible are the namespaces in
-// which policies are read; an empty list means all. Gardens adds Gardens, whose API the cluster must then have.
+// CacheOptions restrict the cache of Cached to the policies of an instance and to the objects from which Facts are read. Visible are the
+// namespaces in which policies are read; an empty list means all. If gardens is true, the cache also contains Gardens, whose API the
+// cluster must have.
 func CacheOptions(instance string, visible []string, gardens bool) (cache.Options, error) {
 	ours, err := desired.OfInstance(resourcesv1alpha1.NetworkingGeneral+"=true", instance)
 	if err != nil {
@@ -132,7 +133,7 @@ func networksChanged(before, after *operatorv1alpha1.Garden) bool {
 	return !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// everyNamespace returns a function for events of objects that have facts: a change enqueues all namespaces with policies.
+// everyNamespace returns a function for events of objects from which Facts are read: a change enqueues all namespaces with policies.
 func everyNamespace[T interface {
 	client.Object
 	comparable

@@ -42,8 +42,8 @@ const (
 		"or allow it with " + scopeSetting + ": AllNamespaces"
 )
 
-// RefuseUnrestricted returns an error with the remedy if source and target are one cluster and the configuration neither restricts
-// the tokens that Secrets may ask for nor explicitly allows all.
+// RefuseUnrestricted must be called if source and target are one cluster. It returns an error with the remedy if the namespace of this
+// process is not known, or if the configuration neither restricts the tokens that Secrets may ask for nor explicitly allows all.
 func (l Limits) RefuseUnrestricted() error {
 	switch {
 	case l.OwnNamespace == "":

@@ -1,4 +1,4 @@
-// Command netpol-controller maintains the NetworkPolicies that Services request.
+// Command netpol-controller maintains the NetworkPolicies that Services request and, if configured, general NetworkPolicies of namespaces.
 package main
 
 import (

@@ -8,7 +8,8 @@ import (
 // chosen selects the series of the namespaces and jobs that the user of the dashboard chooses.
 const chosen = `namespace=~"$namespace", job=~"$job"`
 
-// managedResources is also for installations without a garden. In its queries, $chosen stands for the selection.
+// managedResources returns the dashboard of ManagedResources, which is also for installations without a garden. In its queries, $chosen
+// stands for the selection.
 func managedResources() dashboard {
 	const selector = "espalier_managedresource_watches"
 	all := dashboard{

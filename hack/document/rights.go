@@ -52,7 +52,7 @@ func rightsIn(group *ast.CommentGroup, role string) [][]string {
 	return rows
 }
 
-// granted returns the role that a marker is for, and the right in the form of the table of all rights.
+// granted returns the role that a marker is for, and the right as text for a cell of the table.
 func granted(marker, role string) (grantee, right string) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(marker, ",") {

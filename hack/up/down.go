@@ -73,8 +73,8 @@ func (s settings) removeState() error {
 	return nil
 }
 
-// leftInCluster returns a text about the CRDs that stay: a cluster of the user may contain other ManagedResources, which would be deleted
-// with their CRD.
+// leftInCluster returns a text about the objects that stay in a cluster of the user. The CRDs are among these objects, because the cluster
+// may contain other ManagedResources, which would be deleted with their CRD.
 func leftInCluster(kubeconfig string) string {
 	return fmt.Sprintf(`
 The cluster of %s was not started by make up, so these were left in it: the example and its namespace %q, the namespace

@@ -24,5 +24,4 @@
 // EveryCut ends when a cut does not happen. So a scenario must send the same requests each time, in any order, and must not reuse objects
 // that an earlier run has finished. Watches, leases and Events are neither counted nor cut at, because the process sends them at its own
 // time. Once a process is cut off, none of its requests gets through, but an open watch stays open until the process is stopped.
-// stays open until the process is stopped.
 package binary

@@ -59,7 +59,7 @@ type Env struct {
 	*WithT
 	*Process[*config.ResourceManagerConfiguration]
 	T   *testing.T
-	Ctx context.Context //nolint:containedctx // it is the test's, which an Env lives as long as
+	Ctx context.Context //nolint:containedctx // it is the context of the test, and an Env lives as long as its test
 	// Namespace is the name of the namespace in source and target. The binary's ServiceAccount is in it.
 	Namespace string
 	// Source and Target are clients of an administrator without caches. Without TwoClusters they are the same.

@@ -69,7 +69,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// adopt finds the parts that already run from the state folder, and manages them like those that it starts.
+// adopt finds the parts that already run from the state folder, and manages them like the parts that it starts.
 func (c *ControlPlane) adopt() error {
 	for _, part := range allParts() {
 		p, err := child.Find(c.layout.record(part))
@@ -282,7 +282,7 @@ func (c *ControlPlane) stopPart(part string, grace time.Duration) error {
 }
 
 // StopRecorded stops all parts of a control plane that run from the state folder, even if another program has started them. It returns the
-// names of those that were running.
+// names of the parts that were running.
 func StopRecorded(dir string) (stopped []string, err error) {
 	for _, part := range slices.Backward(allParts()) {
 		ran, failure := child.StopRecorded(layout(dir).record(part), stopGrace)

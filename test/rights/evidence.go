@@ -93,7 +93,7 @@ func (s state) keepGranted() {
 	maps.DeleteFunc(s.used, func(each key, _ []string) bool { _, ok := granted[each]; return !ok })
 }
 
-// needed contains every granted right: true if it needs a reason. A wildcard needs a reason even if it is used.
+// needed returns every granted right, with true if the right needs a reason. A wildcard needs a reason even if it is used.
 func (s state) needed() map[key]bool {
 	all := map[key]bool{}
 	for _, each := range s.granted {

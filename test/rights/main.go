@@ -3,7 +3,7 @@
 //	go run ./test/rights                                        # write the table from the evidence in the repository
 //	go run ./test/rights -check                                 # change nothing; fail if a right has neither a use nor a reason
 //	go run ./test/rights -audit e2e=.local/node/logs/audit.log  # first add the rights that an API server's audit log shows
-//	go run ./test/rights -record internal/csr -- COMMAND        # first run a command whose API servers keep audit logs, and add those
+//	go run ./test/rights -record internal/csr -- COMMAND        # first run a command, and add the rights that its API servers log
 //
 // `make rights FAMILY=csr` records the tests of internal/csr. It disables the feature gate WatchList in the API servers: with it, clients
 // receive watched objects as a stream, and do not use the right to list them.

@@ -19,9 +19,9 @@ import (
 )
 
 // token measures token-controllers. Secrets without the label, and Secrets that request a token, exist before the process starts, as after
-// an installation. The time of first issuing is that from the first request about a token to the last written Secret, by the audit log; in
-// it the controller creates the ServiceAccounts, requests the tokens and writes the Secrets. Before and after, a bare client requests the
-// same number of tokens for existing ServiceAccounts, one after the other, like a script.
+// an installation. The time of first issuing, by the audit log, is the time from the first request about a token to the last written
+// Secret; in this time the controller creates the ServiceAccounts, requests the tokens and writes the Secrets. Before and after, a bare
+// client requests the same number of tokens for existing ServiceAccounts, one after the other, like a script.
 type token struct {
 	bench
 	secrets, foreign int

@@ -21,11 +21,11 @@ import (
 
 // webhook measures webhook-server.
 //
-// Reviews come from the API server itself and are about a Pod of 5 containers with 10 variables each, a Deployment, a
-// HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker: it first calls a recorder. They are then sent to the server, a
-// separate process with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten that share one
-// connection. Processor time is the server's, from the kernel. In the same run, a floor is measured: a server of the same library
-// that reads the same bodies and allows everything.
+// The API server itself makes the reviews: it first calls a recorder, about a Pod of 5 containers with 10 variables each, a Deployment, a
+// HorizontalPodAutoscaler, an EndpointSlice, a Secret and a Worker. The recorded reviews are then sent to webhook-server, a separate
+// process with all handlers enabled, by one HTTP/2 client over TLS on loopback, in bursts of ten that share one connection. Processor time
+// is the server's, from the kernel. In the same run, a floor is measured: a server of the same library that reads the same bodies and
+// allows everything.
 //
 // The last part creates Pods through the API server, alternately with and without webhooks; then again with the floor instead of the
 // server.

@@ -148,7 +148,7 @@ func (c *churn) roll(n int) {
 	c.Check(c.target.Client.DeleteAllOf(c.Ctx, &corev1.Pod{}, client.InNamespace(namespaceOf(oursRun, set))))
 }
 
-// passKinds creates a set with CustomResourceDefinitions and objects of their kinds, and deletes it. Every second time, the objects are
+// passKinds creates a set with CustomResourceDefinitions and objects of their kinds, and deletes it. Two times out of four, the objects are
 // removed from the set first.
 func (c *churn) passKinds(n int) {
 	const some = passingKinds / 2

@@ -83,7 +83,7 @@ func promised(scenario Scenario, outcome Outcome) error {
 	return orphans(scenario, outcome)
 }
 
-// orphans returns an error if an object has the origin of a set whose status does not list it, unless Kept names it.
+// orphans returns an error unless the objects with the origin of a set whose status does not list them are exactly the objects in Kept.
 func orphans(scenario Scenario, outcome Outcome) error {
 	kept := slices.Sorted(slices.Values(scenario.Kept))
 	if !slices.Equal(outcome.end.orphans, kept) {

@@ -354,7 +354,7 @@ var replacements = []harness.Scenario{
 	},
 }
 
-// immutable returns immutable objects, and another one, with a value.
+// immutable returns the manifests of two immutable objects and of a mutable one, all with the given value.
 func immutable(value string) []string {
 	return []string{
 		manifest("v1", "ConfigMap", "fixed", "immutable: true\ndata: {key: \""+value+"\"}"),

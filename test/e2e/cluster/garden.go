@@ -37,8 +37,8 @@ const (
 // errNotEnded makes await repeat a function.
 var errNotEnded = errors.New("the test goes on")
 
-// explicitSeed is the configuration of extension-controller that names a Seed. There is no gardener-apiserver whose version charts could
-// get.
+// explicitSeed is the configuration of extension-controller that names a Seed. It sets the version of Gardener for charts, because the
+// cluster has no gardener-apiserver whose version they could get.
 const explicitSeed = `apiVersion: gardenlet.config.gardener.cloud/v1alpha1
 kind: GardenletConfiguration
 leaderElection: {resourceNamespace: espalier-system}

@@ -24,7 +24,7 @@ func (c *Cluster) Pod(namespace, name string, args ...string) *corev1.Pod {
 	}
 }
 
-// PodSpec returns the spec of such a Pod, for templates of workloads.
+// PodSpec returns the spec of a Pod like the result of Pod, with another restart policy, for templates of workloads.
 func (c *Cluster) PodSpec(restart corev1.RestartPolicy, args ...string) corev1.PodSpec {
 	return corev1.PodSpec{
 		RestartPolicy:                 restart,

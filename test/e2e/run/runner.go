@@ -19,7 +19,8 @@ import (
 
 // Limits of a suite.
 const (
-	// suiteLimit is the time limit for the suite of a binary, otherLimit that for other suites. When it is over, the suite cleans up.
+	// suiteLimit is the time limit for the suite of a binary, otherLimit is the time limit for other suites. When it is over, the suite cleans
+	// up.
 	suiteLimit = 40 * time.Minute
 	otherLimit = 2 * time.Hour
 	// cleanUpLimit is the time limit for the clean-up of a suite, also after an interrupt.

@@ -193,7 +193,7 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Environment returns the environment of this process without the two kubeconfig variables, and with env added.
+// Environment returns a copy of env without the variables KUBECONFIG and TARGET_KUBECONFIG.
 func Environment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(variable string) bool {
 		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "TARGET_KUBECONFIG=")

@@ -123,7 +123,7 @@ func Memory() (int64, error) {
 	return 0, fmt.Errorf("read use of memory: %s has no %s", file, field)
 }
 
-// emptyCgroups kills the remaining processes in the cgroups, and removes them.
+// emptyCgroups kills the remaining processes in the cgroups, and removes the cgroups.
 func emptyCgroups(ctx context.Context) error {
 	roots, err := hierarchies()
 	if err != nil {

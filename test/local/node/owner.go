@@ -33,7 +33,8 @@ func claim(file string, l layout, remove func(layout) error) error {
 	return nil
 }
 
-// expectFree returns an error if the node of another state folder runs on this machine. If it does not run, expectFree returns this folder.
+// expectFree returns an error if the node of another state folder runs on this machine. The result former is another state folder whose
+// node does not run; empty if there is none.
 func expectFree(file string, l layout) (former layout, err error) {
 	other, runs, err := otherOwner(file, l)
 	if err == nil && runs {
@@ -68,7 +69,8 @@ func otherOwner(file string, l layout) (other layout, runs bool, err error) {
 }
 
 // mayRemove reports whether there is something to remove: the state folder, or traces of the node of this folder, or of the node of another
-// folder none of whose processes runs. Without root, only the state folder counts.
+// folder none of whose processes runs. Without root, only the state folder counts. While the node of another folder runs, nothing may be
+// removed.
 func (l layout) mayRemove(owner string, traces ...string) (bool, error) {
 	if !exists(string(l)) && (os.Geteuid() != 0 || !slices.ContainsFunc(traces, exists)) {
 		return false, nil

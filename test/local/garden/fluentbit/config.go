@@ -46,7 +46,7 @@ func parse(text string) ([]section, error) {
 	return sections, nil
 }
 
-// configuration is a configuration that has all promised parts.
+// configuration is a configuration with all parts that garden-operator promises.
 type configuration struct {
 	service section
 	tail    section

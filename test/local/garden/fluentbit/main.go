@@ -192,7 +192,8 @@ func (p *positions) forwardFile(ctx context.Context, by *pipeline, file string, 
 // tagOf returns the part of a tag that fluent-bit makes of a path.
 func tagOf(file string) string { return strings.ReplaceAll(strings.TrimPrefix(file, "/"), "/", ".") }
 
-// records returns the records of the complete lines of a content, and the length of these lines.
+// records returns at most batch records of complete lines at the beginning of a content, and the length of these lines. Filters can drop
+// records.
 func (p *pipeline) records(file string, content []byte) ([]record, int, error) {
 	var all []record
 	read := 0

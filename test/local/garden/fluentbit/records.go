@@ -105,7 +105,8 @@ func (p *pipeline) apply(tag string, r record) (record, error) {
 	return r, nil
 }
 
-// call runs a function of a script. It returns -1 to drop a record, 0 to keep it, and another number to replace it.
+// call runs a function of a script on a record, and returns the resulting record; nil if the script drops it. The script returns a negative
+// number to drop the record, 0 to keep it, and a positive number to replace it.
 func (p *pipeline) call(function, tag string, r record) (record, error) {
 	table := p.state.NewTable()
 	for key, value := range r {

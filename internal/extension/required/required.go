@@ -108,8 +108,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	})
 }
 
-// judge returns the verdict about an installation. The argument found contains the kinds and types, of those for which it is responsible,
-// that have objects.
+// judge returns the condition Required of a ControllerInstallation. The argument found contains the kinds and types that have objects in
+// the Seed and for which the extension is responsible.
 func judge(found []string) conditions.Verdict {
 	v := conditions.Verdict{
 		Type: corev1beta1.ControllerInstallationRequired, Status: corev1beta1.ConditionFalse, Reason: reasonNoObjects,

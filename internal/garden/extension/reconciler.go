@@ -137,7 +137,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 // retryServed is the pause until the reconciler asks again whether ManagedResources are served.
 const retryServed = 10 * time.Second
 
-// verdictWithoutGarden returns the verdict if there is no Garden.
+// verdictWithoutGarden returns the content of condition Installed if there is no Garden. An Extension that was deleted keeps its condition.
 func verdictWithoutGarden(e *operatorv1alpha1.Extension) verdict {
 	before := corev1beta1.GetCondition(e.Status.Conditions, operatorv1alpha1.ExtensionInstalled)
 	if before != nil && before.Reason == operatorv1alpha1.ReasonExtensionDeleted {

@@ -19,7 +19,7 @@ const (
 	priorityClass = "gardener-system-critical"
 	// secretPrefix is the prefix of the Secrets with kubeconfigs of gardenlet for the virtual cluster.
 	secretPrefix = "gardenlet-kubeconfig"
-	// selfHosted is the prefix of Gardenlets of Shoots that host themselves. The operator has no part in them.
+	// selfHosted is the prefix of Gardenlets of self-hosted Shoots. The operator has no part in them.
 	selfHosted = "self-hosted-shoot-"
 )
 

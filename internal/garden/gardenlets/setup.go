@@ -39,7 +39,7 @@ func Watch(period time.Duration, connect func(ctx context.Context) (client.WithW
 	return &late.Objects[Watched]{Kind: kind, Connect: connect, Period: period, Keep: keep, Requests: requests}
 }
 
-// keep returns the watched part of a Gardenlet, and false for Gardenlets of Shoots that host themselves.
+// keep returns the watched part of a Gardenlet, and false for Gardenlets of self-hosted Shoots.
 func keep(o client.Object) (Watched, bool) {
 	return Watched{generation: o.GetGeneration(), operation: o.GetAnnotations()[seedmanagementv1alpha1.AnnotationOperation]},
 		!strings.HasPrefix(o.GetName(), selfHosted)

@@ -482,7 +482,7 @@ func (subresource) Apply(context.Context, runtime.ApplyConfiguration, ...client.
 	return errUnplanned
 }
 
-// only returns the current object with one field, and the resource version, of the changed one.
+// only returns a copy of the current object with the field s.field and the resource version of the changed object.
 func (s subresource) only(current, changed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	next := current.DeepCopy()
 	next.SetResourceVersion(changed.GetResourceVersion())

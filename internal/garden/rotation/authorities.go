@@ -65,7 +65,7 @@ var Authorities = []Authority{
 	},
 }
 
-// Lifetime of authorities that renew themselves, and how long their predecessors are trusted.
+// Lifetime of authorities with RenewsItself, and how long the predecessor of such an authority is trusted.
 const (
 	shortValidity = 720 * time.Hour
 	shortOverlap  = 24 * time.Hour
@@ -81,7 +81,7 @@ func (a Authority) Request(phases Phases) secrets.Request {
 	return secrets.Request{Config: certificate, KeepOld: true, IgnoreOld: ForgetsOld(phases[CertificateAuthorities])}
 }
 
-// RenewedAuthorities returns the logical names of the authorities that renew themselves.
+// RenewedAuthorities returns the logical names of the authorities that are renewed without a rotation (RenewsItself).
 func RenewedAuthorities() []string {
 	var names []string
 	for _, each := range Authorities {

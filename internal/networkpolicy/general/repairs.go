@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// repairs counts the writes of each state of a policy, and delays them if another client changes the policy again and again. A restart
-// forgets them. The zero value is ready for use, and safe for concurrent use.
+// repairs counts the writes that restore the same content of a policy, and delays such writes if another client changes the policy again
+// and again. A restart forgets them. The zero value is ready for use, and safe for concurrent use.
 type repairs struct {
 	mu       sync.Mutex
 	policies map[string]map[string]*repair.Backoff // by namespace and name
@@ -26,7 +26,7 @@ func state(want *networkingv1.NetworkPolicy) string {
 	return desired.Fingerprint(want)
 }
 
-// remaining returns how long a write of a state must wait, and the length of the whole pause.
+// remaining returns how long a write that makes a policy as wanted must still wait, and the length of the whole pause.
 func (r *repairs) remaining(policy types.NamespacedName, want *networkingv1.NetworkPolicy, now time.Time) (pause, remaining time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -155,7 +155,7 @@ func (w *watch) judge() Finding {
 	}
 }
 
-// changeState changes the state of the requests, and calls changed if the finding differs afterwards.
+// changeState calls change, which sets fields of the watch, and then calls w.changed if the Finding differs from the Finding before.
 func (w *watch) changeState(change func()) {
 	w.mu.Lock()
 	before := w.judge()

@@ -57,7 +57,8 @@ func (m *judgedProjects) recordUse(name string, use liveUse) {
 	m.projects.Change(name, func(state *projectState) { state.use = use })
 }
 
-// completeUse returns the verdict of the caches, or the use that the API server has reported.
+// completeUse returns the use that the caches show. If they show none, it returns the use that the last live check found, until the result
+// of that check is too old.
 func (m *judgedProjects) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
 	m.projects.Change(name, func(state *projectState) {
 		if cached.By != "" || state.use.uid != uid || !now.Before(state.use.until) {

@@ -2,8 +2,8 @@
 // path, the requests that API servers send, and how it answers. The server, the webhook configurations and the documentation
 // follow from the table. To add a handler, write a file with it and a file with its tests, and add a row.
 //
-// Each handler is a webhook of its own, so that an administrator can switch it off by registering the others only. Handlers
-// allow, deny or change the object of a request, and write nothing themselves. Rules that the schema of the CRD can express are
+// Each handler is a webhook of its own, so that an administrator can switch it off by registering the others only. Handlers allow or deny a
+// request, or change its object in the response; handlers send no writes to API servers. Rules that the schema of the CRD can express are
 // beside the types. Everything that happens after a Project is stored is done by the controllers.
 package webhook
 

@@ -23,7 +23,7 @@ import (
 // label is the label of protected definitions.
 const label = "gardener.cloud/deletion-protected"
 
-// budget is the time limit for a verdict; API servers wait as long for the response.
+// budget is the time limit for the list of a collection; API servers wait as long for the response.
 const budget = 10 * time.Second
 
 // To list a collection for the verdict about DELETECOLLECTION.

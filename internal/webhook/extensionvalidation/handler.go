@@ -57,7 +57,7 @@ func (r *rules[Spec, Status]) Handle(ctx context.Context, request *review.Reques
 	return review.Refused(apierrors.NewInvalid(kind, now.Metadata.Name, found))
 }
 
-// requestEnded returns the response to a request whose context ended before the verdict.
+// requestEnded returns the response to a request whose context ended before its object was validated.
 func requestEnded(err error) review.Response {
 	return review.Errored(http.StatusInternalServerError, fmt.Errorf("validate object: the request has ended before: %w", err))
 }

@@ -51,7 +51,7 @@ type Baseline struct {
 	offset   int64
 }
 
-// Remember returns the current state.
+// Remember returns a Baseline with the current objects and the current size of the audit log.
 func (l *Load) Remember(ctx context.Context, auditLog string) (Baseline, error) {
 	objects, err := l.snapshot(ctx)
 	if err != nil {

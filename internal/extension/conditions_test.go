@@ -77,8 +77,8 @@ func TestAnInstallationIsPendingUntilItsManagedResourceIsApplied(t *testing.T) {
 	f.awaitCondition(installed, "False InstallationPending: ")
 }
 
-// A controller that compares its verdict with an older version than that of its last write must judge the installation again. Here the test
-// makes the newer version.
+// A controller that compares its conditions with a version of the ControllerInstallation from before its last write must judge the
+// installation again. Here the test makes the newer version.
 func TestConditionsThatAnotherWriterChangedAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

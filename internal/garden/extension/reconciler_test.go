@@ -450,7 +450,7 @@ func (s *scene) hold(name string) {
 		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["test.local/held"]}}`)))).To(Succeed())
 }
 
-// release removes it.
+// release removes the finalizers of a ManagedResource.
 func (s *scene) release(name string) {
 	s.t.Helper()
 	s.Expect(s.admin.Patch(s.ctx, s.set(name),

@@ -31,10 +31,10 @@ import (
 
 const namespace = "garden"
 
-// installer returns an Installer for a cluster with these objects, and the names of the objects that it deletes.
 // created is the label of the objects that the operator created.
 var created = rollout.Label{Key: "created-by", Value: "operator"}
 
+// installer returns an Installer for a cluster with these objects, and the names of the objects that it deletes.
 func installer(t *testing.T, objects ...client.Object) (of install.Installer, deleted *[]string) {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -279,7 +279,7 @@ func TestRowsAndStepsOfBothPlanesMatch(t *testing.T) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
-// definition returns a definition of the cluster with versions, which is served.
+// definition returns a CustomResourceDefinition with these versions, with the status of a served one.
 func definition(name string, labels map[string]any, versions ...any) *unstructured.Unstructured {
 	list := []any{}
 	for _, each := range versions {

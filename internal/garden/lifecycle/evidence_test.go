@@ -173,8 +173,7 @@ func TestLostKeyInUseIsNotReplacedByAnEarlierOne(t *testing.T) {
 	s.mustReconcile()
 }
 
-// expectKnownUsersOfKeys expects that the operator deploys no other objects with names of keys than those whose keys it never replaces by
-// earlier ones.
+// expectKnownUsersOfKeys expects that the operator deploys names of keys only in objects whose keys it never replaces by earlier ones.
 func (s *scene) expectKnownUsersOfKeys() {
 	s.t.Helper()
 	deployments, sets := &appsv1.DeploymentList{}, &resourcesv1alpha1.ManagedResourceList{}

@@ -31,7 +31,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// gardenlet does the operations of a Seed, and what the controllers of the virtual cluster do for it.
+// gardenlet does the operations of a Seed, and the work of the controllers of the virtual cluster for it.
 type gardenlet struct {
 	s       *scene
 	virtual client.WithWatch

@@ -65,7 +65,7 @@ func (s *scene) planTakeOver(reader client.WithWatch, g *operatorv1alpha1.Garden
 	return p
 }
 
-// named returns the objects of findings, with ! for those that block.
+// named returns the objects of findings, with ! before an object whose finding blocks.
 func named(findings []takeover.Finding) (objects []string) {
 	for _, f := range findings {
 		objects = append(objects, map[bool]string{true: "! "}[f.Blocks]+strings.TrimSpace(f.Object))
@@ -199,7 +199,7 @@ func TestTakeOverOfAGardenByHand(t *testing.T) {
 	s.Expect(named(p.TakeOver.Unmanaged)).To(ConsistOf("Deployment garden/former-dashboard", "Service garden/former-apiserver"), p.Text())
 	s.Expect(p.Missing).To(ContainElement(HaveField("Message", HavePrefix("api.example.com resolves to 192.0.2.1; it must become"))))
 
-	// The user removes what the operator does not remove, and confirms the rest.
+	// The user removes the objects that the operator does not remove, and confirms the others.
 	for _, each := range []client.Object{
 		&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "etcd-main"}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace(), Name: "gardener-scheduler"}},

@@ -208,7 +208,7 @@ func TestLosses(t *testing.T) {
 	}))
 }
 
-// A domain that goes and spec.dns that goes have DNSRecords that go.
+// If a domain or spec.dns is removed from a Garden, its DNSRecords are deleted.
 func TestHostsOfDeletedRecordsAreLost(t *testing.T) {
 	record := object(t, "{apiVersion: extensions.gardener.cloud/v1alpha1, kind: DNSRecord, metadata: {namespace: garden, name: a}, "+
 		"spec: {name: api.example.com}}")

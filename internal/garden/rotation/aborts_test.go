@@ -28,7 +28,7 @@ func TestAnnotationNamesTheRotationsToAbort(t *testing.T) {
 	))
 }
 
-// An abort begins a rotation that leads back.
+// An abort begins a rotation that leads back to the former credential.
 func TestAbortsOfRotations(t *testing.T) {
 	twoSteps := func(rotation *two) *key { return &key{Rotation: *rotation, AutoCompleteAfterPrepared: ptr.To(false)} }
 	itself := &key{Rotation: *prepared(), AutoCompleteAfterPrepared: ptr.To(true)}

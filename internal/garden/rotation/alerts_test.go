@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// An authority that renews itself has a short validity: without its name, the alert about a rotation always fires.
+// An authority that the operator renews without a rotation has a short validity: without its name, the alert about a rotation always fires.
 func TestAlertsNameTheRenewedAuthorities(t *testing.T) {
 	g := NewWithT(t)
 	rules, err := os.ReadFile("../../../deploy/observability/garden.rules.yaml")

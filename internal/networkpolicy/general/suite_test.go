@@ -23,7 +23,7 @@ import (
 // closeLabel is the label with which the tests select namespaces: its value is the name of the scene and the scope.
 const closeLabel = "test.espalier.dev/close"
 
-// The order of creation.
+// inClosed returns the names of the policies of a closed namespace, in the order of their creation.
 func inClosed() []string { return []string{"allow-to-runtime-apiserver", "allow-to-dns", "deny-all"} }
 
 func inFull() []string {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { os.Exit(binary.WithOwnServer(m)) }
 // scene is a running controller that selects the namespaces of the scene.
 type scene struct{ *binary.Env }
 
-// newScene starts the controller, unless change stops it, in a cluster whose API server has an endpoint.
+// newScene starts the controller, unless stopped is true, in a cluster whose API server has an endpoint.
 func newScene(t *testing.T, stopped bool, change func(*config.GeneralNetworkPolicies)) *scene {
 	t.Helper()
 	s := &scene{binary.New(t, binary.Binary{Name: "netpol-controller", Needs: networkpolicy.Needs, Add: networkpolicy.Add}, binary.Options{

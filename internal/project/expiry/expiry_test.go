@@ -22,7 +22,7 @@ func at(text string) time.Time {
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// subject parses the notation of the annotation.
+// subject returns the member that a key of the annotation names, such as User:alice.
 func subject(text string) rbacv1.Subject {
 	kind, name, _ := strings.Cut(text, ":")
 	if kind == "ServiceAccount" {

@@ -56,8 +56,8 @@ func (l localGarden) gardenletConfig(ctx context.Context) string {
 	return name
 }
 
-// objectsOfShoot creates the Shoot while gardenlet uses a list of images, and deletes it again. It returns what the resource manager of the
-// Shoot has applied and written.
+// objectsOfShoot creates the Shoot while gardenlet uses a list of images, and deletes it again. It returns the objects that the resource
+// manager of the Shoot has applied and written.
 func (l localGarden) objectsOfShoot(ctx context.Context, images string, untilHealthy bool) compare.Objects {
 	GinkgoHelper()
 	l.useImages(ctx, images)

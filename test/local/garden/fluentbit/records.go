@@ -119,11 +119,11 @@ func (p *pipeline) call(function, tag string, r record) (record, error) {
 	}
 	code, changed := p.state.ToInt(-3), p.state.ToTable(-1)
 	p.state.Pop(3)
+	if code < 0 { // the filter drops the record
+		return nil, nil
+	}
 	if code == 0 || changed == nil {
 		return r, nil
-	}
-	if code < 0 {
-		return nil, nil
 	}
 	fields := record{}
 	changed.ForEach(func(key, value lua.LValue) { fields[key.String()] = value.String() })

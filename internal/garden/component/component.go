@@ -40,7 +40,7 @@ type Component struct {
 	Destroy Task
 	// Unless returns why the Garden does not want the component, in one sentence, or "". Nil: every Garden wants the component. Callers use
 	// Unwanted. A reconciliation deletes Sets, Leftovers and AccessSecrets of an unwanted component, even if Own.Deploy is true; it skips the
-	// task of a row without all of them.
+	// task of a row that has none of these three.
 	Unless func(values.Values) string
 	// Skippable is true if the configuration of the operator may skip the component: see values.Operator.
 	Skippable bool
@@ -221,7 +221,8 @@ func Gardenlet() Object {
 type Credential struct {
 	// Name is the logical name of the Secret.
 	Name string
-	// Secret is the name of a Secret that others generate, or a pattern of path.Match. Empty: the manager of secrets generates the Secret.
+	// Secret is the name of a Secret that another program generates, or a pattern of path.Match for such names. Empty: the manager of secrets
+	// generates the Secret.
 	Secret string
 	// Purpose is the use of the credential, and Users are the programs that use it, for the documentation.
 	Purpose, Users string
@@ -235,7 +236,7 @@ type Credential struct {
 	Rotation rotation.Credential
 	// Irreplaceable is true for a key or a certificate authority that only a rotation replaces, and that outlives the Garden.
 	Irreplaceable bool
-	// Early is true if the Secret has a private key, which takes up to some seconds, and is generated while the etcds start. The task that
+	// Early is true if the operator generates the Secret while the etcds start, because its private key can take some seconds. The task that
 	// deploys the component requests it again.
 	Early bool
 	// Temporary is true if only some reconciliations generate the Secret. The others delete it.

@@ -147,8 +147,8 @@ func (g graph) dependencies(after []string) []string {
 	return tasks
 }
 
-// last returns the tasks of the rows that satisfy a condition, without the tasks that another such row starts after: when its task has run,
-// they have run too.
+// last returns the tasks of the rows that satisfy a condition. It leaves out a task if another of these rows starts after it, because the
+// task of the other row runs later.
 func (g graph) last(condition func(component.Component) bool) []string {
 	rows := slices.DeleteFunc(slices.Clone(g.rows), func(row component.Component) bool {
 		return g.task(row).Name == "" || !condition(row)

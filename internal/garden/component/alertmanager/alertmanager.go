@@ -1,5 +1,6 @@
 // Package alertmanager returns the objects of the Alertmanager of the garden, which sends the alerts of the Prometheus of the garden to the
-// receivers of users. A user sets receivers and routes by AlertmanagerConfigs with a label. Without one, Alertmanager sends nothing.
+// receivers of users. Users set receivers and routes by AlertmanagerConfigs with label alertmanager=garden, in any namespace. Without one,
+// Alertmanager sends nothing.
 package alertmanager
 
 import (
@@ -51,7 +52,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 			"logLevel": "info", "forceEnableClusterMode": true, "automountServiceAccountToken": false,
 			"alertmanagerConfigSelector":          map[string]any{"matchLabels": observability.Texts(selected)},
 			"alertmanagerConfigNamespaceSelector": map[string]any{},
-			// Routes apply to the alerts of all namespaces, not only of their own.
+			// Routes apply to the alerts of all namespaces, not only to the alerts of the namespace of the AlertmanagerConfig.
 			"alertmanagerConfigMatcherStrategy": map[string]any{"type": "None"},
 		},
 		Annotations: object.Union(

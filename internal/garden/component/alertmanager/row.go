@@ -17,7 +17,7 @@ func row() component.Component {
 		[]string{component.PrometheusOperator},
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) }), component.PrometheusOperator)
 	row.Volumes = true
-	// prometheus-operator adds its program to the name of the instance, which results in the name of the component.
+	// prometheus-operator names the StatefulSet after the kind and the name of the custom resource, which is also the name of the component.
 	row.Workloads = component.OneWorkload("StatefulSet", Name)
 	return row
 }

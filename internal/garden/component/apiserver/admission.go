@@ -37,7 +37,7 @@ var webhookPlugins = []string{"ValidatingAdmissionWebhook", "MutatingAdmissionWe
 
 // Plugins are admission plugins.
 type Plugins struct {
-	// Enabled and Disabled are names of plugins that differ from the defaults of the API server.
+	// Enabled and Disabled are the names of plugins for --enable-admission-plugins and --disable-admission-plugins.
 	Enabled, Disabled []string
 	// Settings are the settings of the plugins in Enabled. If a Garden has several settings for a plugin, Settings contains the last one.
 	Settings []operatorv1alpha1.AdmissionPlugin
@@ -121,7 +121,7 @@ func (p Plugins) args() []string {
 }
 
 // pluginConfig returns the configuration of a plugin, nil if there is none. For a plugin that calls webhooks, it replaces the path of the
-// kubeconfig by the path at which the kubeconfig is mounted.
+// kubeconfig by the path at which the kubeconfig is mounted, or by "" without a kubeconfig. For PodSecurity, it exempts kube-system.
 func pluginConfig(plugin operatorv1alpha1.AdmissionPlugin, hasKubeconfig bool) (map[string]any, error) {
 	var config map[string]any
 	if plugin.Config != nil && len(plugin.Config.Raw) > 0 {
@@ -155,8 +155,8 @@ func pluginConfig(plugin operatorv1alpha1.AdmissionPlugin, hasKubeconfig bool) (
 	return config, nil
 }
 
-// withExemption exempts the namespace kube-system, in which Gardener runs Pods that Pod security would reject. All versions of the kind
-// have the same fields.
+// withExemption exempts the namespace kube-system, in which Gardener runs Pods that Pod security would reject. It sets apiVersion to v1,
+// because all versions of the kind have the same fields.
 func withExemption(config map[string]any) (map[string]any, error) {
 	const namespace = "kube-system"
 	config["apiVersion"] = "pod-security.admission.config.k8s.io/v1"

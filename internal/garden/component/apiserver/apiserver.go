@@ -33,9 +33,9 @@ type Server struct {
 type Part struct {
 	// Volume is the name of the volume; empty if there is no folder.
 	Volume, Folder string
-	// Object is the immutable ConfigMap or Secret with the files; nil if the files are in Secret.
+	// Object is the immutable ConfigMap or Secret with the files; nil if an existing Secret has them.
 	Object client.Object
-	// Secret is the name of an existing Secret with the files.
+	// Secret is the name of the existing Secret with the files, if Object is nil.
 	Secret string
 	// Private makes the files readable for the group of the process only.
 	Private bool
@@ -62,7 +62,7 @@ func Args(parts []Part) []string {
 	return all
 }
 
-// Mount adds the folders of parts.
+// Mount adds a volume and a read-only mount for each part with a folder.
 func Mount(m *pods.Mounts, parts []Part) {
 	for _, each := range parts {
 		if each.Volume != "" {

@@ -101,8 +101,8 @@ func EncryptionKeys(
 	return all, nil
 }
 
-// ConfigurationRole is the value of label role on the Secrets with encryption configurations that have keys of a logical name. It is empty
-// if the logical name is not a name of encryption keys.
+// ConfigurationRole returns the value of label role on the Secrets with the encryption configurations that contain the keys with logical
+// name keyName. It is empty if keyName is not the logical name of encryption keys.
 func ConfigurationRole(keyName string) string {
 	server, isKey := strings.CutSuffix(keyName, keySuffix)
 	if !isKey {
@@ -188,8 +188,8 @@ func OnlyCurrent(current *corev1.Secret, configured []secretconfig.UsableEncrypt
 	return err == nil && len(configured) == 1 && configured[0] == key
 }
 
-// EncryptionKey returns the request for the key with which the API server encrypts data in etcd. Both API servers have the provider of
-// kube-apiserver.
+// EncryptionKey returns the request for the key with which the API server encrypts data in etcd. Both API servers use the provider in the
+// settings of kube-apiserver.
 func (s Server) EncryptionKey(v values.Values) secrets.Request {
 	return secrets.Request{
 		Config: secretconfig.EncryptionKey{

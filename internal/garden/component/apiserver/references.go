@@ -45,7 +45,7 @@ type Reference struct {
 	Path string
 	// Kind is KindSecret or KindConfigMap.
 	Kind, Name string
-	// Keys must not be empty.
+	// Keys are the data keys that Read needs. Each must exist in the object and have a value that is not empty.
 	Keys []string
 	// Read stores the values of the keys. It returns an error if a value is not valid.
 	Read func(values [][]byte) error
@@ -102,7 +102,7 @@ func (r Reference) resolve(found Found) error {
 	return r.ReadKeys(content)
 }
 
-// ReadKeys reads the data of an object.
+// ReadKeys passes the values of Keys in the data of an object to Read. It returns an error if a value is missing, empty, or not valid.
 func (r Reference) ReadKeys(content map[string][]byte) error {
 	list := make([][]byte, 0, len(r.Keys))
 	for _, key := range r.Keys {
@@ -170,7 +170,7 @@ func kubeconfigIn(name, of, path string, judge func([]byte) error, store func([]
 	}
 }
 
-// judgeUsers returns an error unless a kubeconfig of which only the users are read is valid.
+// judgeUsers returns an error if a kubeconfig is not valid for an admission plugin that reads only its users.
 func judgeUsers(content []byte) error {
 	_, err := selfContained(content)
 	return err
@@ -196,7 +196,7 @@ func selfContained(content []byte) (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// judgeEndpoint returns an error unless a kubeconfig that names the address of a server is valid.
+// judgeEndpoint returns an error if a kubeconfig is not valid for a client that reads the server address of its current context.
 func judgeEndpoint(content []byte) error {
 	config, err := selfContained(content)
 	if err != nil {

@@ -21,11 +21,11 @@ const (
 	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the KeyLabel of the encryption key that kube-apiserver
 	// had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
 	KeyName = "credentials.gardener.cloud/key-name"
-	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label.
-	// Missing: the operator labels them.
+	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label
+	// KeyName. Missing: the operator labels them.
 	ResourcesLabeled = "credentials.gardener.cloud/resources-labeled"
-	// Snapshotted is an annotation of the Deployment of kube-apiserver with the value "true": the snapshot that follows the label was taken.
-	// Missing: the operator takes it.
+	// Snapshotted is an annotation of the Deployment of kube-apiserver with the value "true": the etcd took a snapshot after all objects were
+	// labeled. Missing: the operator requests it.
 	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
 )
 
@@ -47,8 +47,8 @@ type Rewrite struct {
 	Label, Unlabel bool
 	// Resources are the resources of the objects, for example secrets or deployments.apps.
 	Resources []string
-	// Encrypted lists the resources that are encrypted after the rewrite, without the resources that are always encrypted. Nil: the list and
-	// the provider do not change.
+	// Encrypted lists the resources that are encrypted after the rewrite, without the resources that are always encrypted. Nil: the status of
+	// the Garden keeps the recorded list and provider, because they do not change, or because a rotation of the key must complete first.
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 

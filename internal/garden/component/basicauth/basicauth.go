@@ -1,5 +1,5 @@
 // Package basicauth returns the objects of the server that checks passwords for the gateway, and of the filter that makes the gateway ask
-// the server. Web UIs are exposed only after that.
+// the server. Web UIs are exposed only after the server is ready.
 package basicauth
 
 import (

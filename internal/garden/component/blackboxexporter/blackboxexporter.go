@@ -80,7 +80,8 @@ func Objects(v values.Values, authorities Authorities) ([]client.Object, error) 
 	return objects, nil
 }
 
-// publicNames returns the addresses of kube-apiserver under names for which the Garden names a certificate. Patterns are no names.
+// publicNames returns the health endpoints of kube-apiserver at those domain patterns of its field sni that begin with "api.". It leaves
+// out other patterns, such as wildcards.
 func publicNames(v values.Values) []string {
 	if v.KubeAPIServer.SNI == nil {
 		return nil

@@ -3,8 +3,8 @@
 // The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
 // hack/garden-crds.sh says which module and version each folder is from. The definitions in the folders monitoring, opentelemetry, victoria
 // and perses have no descriptions of fields, and only the version that is stored: the process keeps all definitions in memory, and
-// descriptions are four fifths of these. The definitions in the folder extensions
-// are generated from package api/extensions/v1alpha1. There is no definition of Hvpas: no module has one, and the kind is only removed.
+// descriptions would be four fifths of their size. The definitions in the folder extensions are generated from package
+// api/extensions/v1alpha1. There is no definition of Hvpas: no module has one, and the kind is only removed.
 package crds
 
 import (
@@ -71,7 +71,7 @@ func IsDerived(name string) bool { return slices.Contains(derived, name) }
 // ETCD returns the definitions for etcd-druid. Their deletion is protected.
 func ETCD() ([]*unstructured.Unstructured, error) { return protected(etcd()) }
 
-// VPA returns the definitions for the vertical pod autoscaler.
+// VPA returns the definitions for the vertical pod autoscaler. They stay when the ManagedResource that contains them is deleted.
 func VPA() ([]*unstructured.Unstructured, error) {
 	definitions, err := copies(vpa())
 	for _, each := range definitions {

@@ -29,11 +29,11 @@ var VPAComponent = component.Component{
 	Destroy: afterResourceManager("Destroying custom resource definition for VPA"),
 }
 
-// The definition of Hvpas is removed, unless there are some.
+// The definition of Hvpas is removed, unless the cluster has Hvpas.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=patch;delete
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list
 
-// HVPAComponent is the definition of Hvpas, which is only removed, in a step of its own.
+// HVPAComponent is the definition of Hvpas, which the operator never deploys. A step of its own removes it.
 var HVPAComponent = component.Component{
 	Name: component.HVPA, Plane: component.Runtime,
 	Own: component.Own{Deploy: true},
@@ -110,7 +110,7 @@ var PersesComponent = component.Component{
 	Destroy: afterResourceManager("Destroying custom resource definitions for perses-operator"),
 }
 
-// unless returns the reason if a condition is false.
+// unless returns the reason if condition is false, and "" if it is true.
 func unless(condition bool, reason string) string {
 	if condition {
 		return ""

@@ -106,7 +106,7 @@ func (r Role) figures(v values.Values) figures {
 }
 
 // Object returns the Etcd. Live is the Etcd in the cluster, nil if there is none. The result keeps the schedules and the storage of the
-// live Etcd.
+// live Etcd, and also its bucket if the Garden names none.
 func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Etcd {
 	f := role.figures(v)
 	o := &druidcorev1alpha1.Etcd{
@@ -179,7 +179,7 @@ func StorageProblem(v values.Values, role Role, live *druidcorev1alpha1.Etcd) st
 		role, ptr.Deref(wanted, ""), role.Name(), ptr.Deref(live.Spec.StorageClass, ""))
 }
 
-// storageClass returns the storage class of the live Etcd if there is one, also nil: the field is immutable.
+// storageClass returns the StorageClass of the live Etcd if there is a live Etcd, even if the class is nil: the field is immutable.
 func storageClass(f figures, live *druidcorev1alpha1.Etcd) *string {
 	switch {
 	case live != nil:
@@ -256,7 +256,8 @@ func backup(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1
 }
 
 // store returns the container and the prefix in which backups are stored. The part of the bucket name behind the first slash is the
-// beginning of the prefix. If the Garden names no bucket, the live Etcd keeps its container.
+// beginning of the prefix. If the Garden names no bucket, the live Etcd keeps its container, and a new Etcd gets the default bucket of the
+// Garden.
 func store(v values.Values, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.StoreSpec {
 	b := v.ETCDMain.Backup
 	container, above, _ := strings.Cut(ptr.Deref(b.BucketName, ""), "/")

@@ -19,7 +19,8 @@ import (
 const operationTimestamp = "gardener.cloud/timestamp"
 
 // Request returns the Etcd with the annotations that make etcd-druid reconcile it, if that is needed: if it does not exist yet, if its
-// specification changes, or if etcd-druid has not completed the last reconciliation. Otherwise it returns the Etcd unchanged.
+// specification changes, or if etcd-druid has not completed the last reconciliation or reports errors. Otherwise it returns the Etcd
+// unchanged.
 func Request(desired, live *druidcorev1alpha1.Etcd, now time.Time) *druidcorev1alpha1.Etcd {
 	if live != nil && equality.Semantic.DeepEqual(desired.Spec, live.Spec) && observed(live) && len(live.Status.LastErrors) == 0 {
 		return desired
@@ -38,8 +39,9 @@ func requested(o *druidcorev1alpha1.Etcd, now time.Time) *druidcorev1alpha1.Etcd
 	return o
 }
 
-// WithPeerAuthority returns a live Etcd whose peers trust another certificate authority, and nothing else changed. With high availability,
-// all members must trust a new authority before the first of them gets a certificate that the new authority has signed.
+// WithPeerAuthority returns the live Etcd, changed only so that its peers trust the authorities in another Secret. The Etcd is unchanged if
+// it has no TLS for peers or already names this Secret. With high availability, all members must trust a new authority before the first of
+// them gets a certificate that the new authority has signed.
 func WithPeerAuthority(live *druidcorev1alpha1.Etcd, secret string, now time.Time) *druidcorev1alpha1.Etcd {
 	changed := live.DeepCopy()
 	if changed.Spec.Etcd.PeerUrlTLS == nil || changed.Spec.Etcd.PeerUrlTLS.TLSCASecretRef.Name == secret {

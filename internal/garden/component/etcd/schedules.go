@@ -21,7 +21,8 @@ const (
 
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
-// defragmentation returns the schedule that an Etcd has, or a time in the maintenance window.
+// defragmentation returns the schedule of the live Etcd, or else a time in the maintenance window: of each day for the main etcd, of every
+// third day for the events etcd.
 func defragmentation(v values.Values, role Role, live *druidcorev1alpha1.Etcd) string {
 	if live != nil && live.Spec.Etcd.DefragmentationSchedule != nil {
 		return *live.Spec.Etcd.DefragmentationSchedule
@@ -33,7 +34,7 @@ func defragmentation(v values.Values, role Role, live *druidcorev1alpha1.Etcd) s
 	return schedule(v, v.Maintenance.Begin, v.Maintenance.Length, days)
 }
 
-// fullSnapshot returns the schedule that an Etcd has, or a time before the maintenance window.
+// fullSnapshot returns the schedule of the live Etcd, or else a time on each day before the maintenance window.
 func fullSnapshot(v values.Values, live *druidcorev1alpha1.Etcd) string {
 	if live != nil && live.Spec.Backup.FullSnapshotSchedule != nil {
 		return *live.Spec.Backup.FullSnapshotSchedule
@@ -41,9 +42,9 @@ func fullSnapshot(v values.Values, live *druidcorev1alpha1.Etcd) string {
 	return schedule(v, v.Maintenance.Begin-snapshotMargin-snapshotWindow, snapshotWindow, "*")
 }
 
-// schedule returns a time in UTC, in the format of cron. The UID of the Garden selects a minute between begin and begin+length, so that the
-// etcds of different Gardens do not all work at the same time. If the Garden has no maintenance window, the result is the time of day when
-// the Garden was created.
+// schedule returns a time in UTC, in the format of cron; days is its field for days of the month. The UID of the Garden selects a minute
+// between begin and begin+length, so that the etcds of different Gardens do not all work at the same time. If the Garden has no maintenance
+// window, the result is the time of day when the Garden was created.
 func schedule(v values.Values, begin, length time.Duration, days string) string {
 	const day = 24 * time.Hour
 	at := v.GardenCreated.UTC().Sub(v.GardenCreated.UTC().Truncate(day))

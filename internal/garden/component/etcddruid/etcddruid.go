@@ -74,9 +74,9 @@ func Objects(v values.Values) ([]client.Object, error) {
 	}, nil
 }
 
-// imageList returns the list of the user, completed by the images of etcds that it does not name. etcd-druid takes the images with the
-// suffix -next if its feature gate UpgradeEtcdVersion is on. The list contains each image with and without the suffix, so that the gate
-// does not change the version. Entries of the user keep fields that only etcd-druid knows.
+// imageList returns the list of images that a user configured for etcd-druid, completed by the images of etcds that the list does not name.
+// etcd-druid takes the images with the suffix -next if its feature gate UpgradeEtcdVersion is on. The list contains each image with and
+// without the suffix, so that the gate does not change the version. Entries of the user keep fields that only etcd-druid knows.
 func imageList(v values.Values) (string, error) {
 	var list struct {
 		Images []map[string]any `json:"images"`

@@ -21,12 +21,13 @@ func BackupEntryName(namespace string, garden types.UID) string {
 	return namespace + "--" + string(garden)
 }
 
-// RegionOfBackup returns the region of the BackupBucket, "" if the Garden does not name one.
+// RegionOfBackup returns the region of the BackupBucket: of the backup in the Garden, or else of the runtime cluster. It is "" if the
+// Garden names neither.
 func RegionOfBackup(v values.Values) string {
 	return cmp.Or(ptr.Deref(v.ETCDMain.Backup.Region, ""), v.Region)
 }
 
-// BackupBucket returns the bucket with a name for the backups of the main etcd.
+// BackupBucket returns the BackupBucket called name, for the backups of the main etcd.
 func BackupBucket(v values.Values, name string) *extensionsv1alpha1.BackupBucket {
 	return &extensionsv1alpha1.BackupBucket{
 		TypeMeta:   object.Type(BackupBucketKind.GroupVersion().String(), BackupBucketKind.Kind),

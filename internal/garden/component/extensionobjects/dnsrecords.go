@@ -89,7 +89,8 @@ func recordType(address string) extensionsv1alpha1.DNSRecordType {
 }
 
 // StaleDNSRecords returns the DNSRecords of the operator that must be deleted before the wanted ones are written: the Garden no longer has
-// their host or provider, or their type of record set changes, which is immutable. The names of DNSRecords of two hosts can be equal.
+// their host or provider, or their type of record set changes, which is immutable. Hosts are compared, too, because the DNSRecords of two
+// hosts can have the same name.
 func StaleDNSRecords(wanted, live []*extensionsv1alpha1.DNSRecord) []*extensionsv1alpha1.DNSRecord {
 	var stale []*extensionsv1alpha1.DNSRecord
 	for _, each := range live {

@@ -16,7 +16,8 @@ import (
 // beforeKubeAPIServer is the time in a lifecycle before kube-apiserver is deployed or destroyed.
 const beforeKubeAPIServer = "BeforeKubeAPIServer"
 
-// Activated is the object of an extension that is active in the runtime cluster, and how an Extension describes its lifecycle.
+// Activated is an Extension of extensions.gardener.cloud in the runtime cluster, and its lifecycle in the Extension of
+// operator.gardener.cloud that offers its type.
 type Activated struct {
 	*extensionsv1alpha1.Extension
 

@@ -6,7 +6,7 @@ import "github.com/espalier-dev/espalier/internal/garden/component"
 // BackupEntries contain the UID of the Garden.
 // +kubebuilder:rbac:groups=extensions.gardener.cloud,resources=dnsrecords;extensions,verbs=get;list;watch;create;update;patch;delete,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=extensions.gardener.cloud,resources=backupbuckets;backupentries,verbs=get;watch;create;update;patch;delete
-// Extensions are awaited that offer the types of these objects.
+// The operator waits for the Extensions that offer the types of these objects.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=extensions,verbs=list;watch
 
 // BackupBucketComponent is the bucket for the backups of the main etcd. The etcds start after it.
@@ -59,8 +59,8 @@ var EarlyExtensionsComponent = component.Component{
 	Destroy: component.Task{Name: "Destroying extension resources", After: []string{component.LateExtensions, component.Etcds}},
 }
 
-// LateExtensionsComponent is the other Extensions. Its destruction deletes the Extensions that need the virtual cluster until they are
-// gone.
+// LateExtensionsComponent is the other Extensions. Its destruction deletes the Extensions that need the virtual cluster, and waits until
+// they are gone.
 var LateExtensionsComponent = component.Component{
 	Name: component.LateExtensions, Plane: component.Virtual, Own: component.Own{Deploy: true, Destroy: true},
 	Deploy: component.Task{

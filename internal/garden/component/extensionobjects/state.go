@@ -71,7 +71,7 @@ func (s State) NeedsRequest(revision string) bool {
 	return s.DeletionTimestamp == nil && !s.isRequested() && (isOutdated || s.Problem() != "")
 }
 
-// Request returns the annotations that request a reconciliation. The controller removes one of them.
+// Request returns the annotations that request a reconciliation. The controller of the extension removes the annotation for the operation.
 func Request(revision string) map[string]any {
 	annotations := map[string]any{resourcesv1alpha1.GardenerOperation: resourcesv1alpha1.OperationReconcile}
 	if revision != "" {

@@ -24,10 +24,10 @@ const (
 type program struct {
 	// filter is the name of the filter, and pattern selects files by the names of Pods and containers.
 	filter, pattern string
-	// parser is the name of the parser. If spec is nil, another program has the same parser.
+	// parser is the name of the parser. If spec is nil, another program of the list defines the parser.
 	parser string
 	spec   map[string]any
-	// rename are fields that get the names of the others, in pairs.
+	// rename are pairs of names: a field of the parser, and its name in the record.
 	rename []string
 }
 
@@ -76,8 +76,9 @@ func programs() []program {
 	}
 }
 
-// CustomResources returns the objects of the ManagedResource with the inputs, the parsers and the output of a garden. In a Seed in the same
-// cluster, gardenlet has another ManagedResource with further parts of the configuration.
+// CustomResources returns the objects of the ManagedResource with the inputs, filters and parsers of a garden, and, if there is no
+// collector, the output to vali. In a Seed in the same cluster, gardenlet has another ManagedResource with further parts of the
+// configuration.
 func CustomResources(v values.Values) []client.Object {
 	objects := []client.Object{journal("kubelet"), journal("containerd")}
 	for _, each := range programs() {

@@ -55,8 +55,8 @@ func Objects(v values.Values) ([]client.Object, error) {
 
 const all = "*"
 
-// clusterRules returns the rules for objects without a namespace, and for Pods, which fluent-bit may read: a program may only grant rights
-// that it has.
+// clusterRules returns the rules for custom resources of fluent-operator, for their definitions, and for namespaces and Pods, which
+// fluent-bit may read: a program may only grant rights that it has.
 func clusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rights.Rule(fluentbit.Group, "clusterfilters;clusterfluentbitconfigs;clusterinputs;clustermultilineparsers;clusteroutputs;"+

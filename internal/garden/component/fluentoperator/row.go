@@ -12,7 +12,7 @@ import (
 // fluent-operator must run until it has removed its finalizer from the FluentBit.
 // +kubebuilder:rbac:groups=fluentbit.fluent.io,resources=fluentbits,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// Component is fluent-operator. gardenlet leaves it to the operator in a runtime cluster that is a Seed, too.
+// Component is fluent-operator. In a runtime cluster that is also a Seed, gardenlet does not deploy it and uses this one.
 var Component = row()
 
 func row() component.Component {

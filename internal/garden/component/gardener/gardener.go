@@ -2,7 +2,7 @@
 // gardener-admission-controller, gardener-controller-manager and gardener-scheduler.
 //
 // Each has objects in the runtime cluster that are deployed directly (the Secret with its token for the virtual cluster, and its
-// configuration files), a ManagedResource with the other objects there, and a ManagedResource with those in the virtual cluster. The
+// configuration files), a ManagedResource with the other objects there, and a ManagedResource with the objects in the virtual cluster. The
 // ServiceAccount in the virtual cluster has the name of the program. No program has rights in the runtime cluster.
 //
 // A deletion deletes the ManagedResource for the virtual cluster and waits until it is gone, does the same with the other one, and then

@@ -1,18 +1,18 @@
 // Package gardeneradmission returns the objects of gardener-admission-controller of Gardener 1.149. The program serves webhooks of the
 // virtual cluster: webhooks for admission, and webhooks that authorize requests of seeds and of self-hosted shoots.
 //
-// kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. Unlike the
-// operation of Gardener 1.84, the operation needs no second run: because of conditions, kube-apiserver asks the webhooks only about the
-// requests of seeds and shoots, so no other client depends on gardener-admission-controller, and there are no seeds before it runs. An
-// operation that ends without an error is therefore complete, and its status says so. The conditions are in Authorizers, the configuration
-// is in package kubeapiserver.
+// kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. Gardener
+// 1.84 needed a second reconciliation for that; here, one reconciliation is enough. Because of match conditions, kube-apiserver asks the
+// webhooks only about the requests of seeds and shoots, so no other client depends on gardener-admission-controller, and there are no seeds
+// before it runs. The conditions are in Authorizers; package kubeapiserver writes them into the configuration of kube-apiserver.
 //
-// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API: - It generates
-// ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As long as
-// CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
-// gardener-admission-controller does not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new authority
-// before it signs the certificate. - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until that is ready.
-// - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until that is ready.
+// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API:
+//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As long
+//     as CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
+//     gardener-admission-controller does not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new
+//     authority before it signs the certificate.
+//   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until it is ready.
+//   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until it is ready.
 //
 // A deletion deletes VirtualManagedResource first, because its webhooks would fail.
 package gardeneradmission

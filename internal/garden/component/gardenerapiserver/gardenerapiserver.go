@@ -1,13 +1,15 @@
 // Package gardenerapiserver returns the objects of gardener-apiserver of Gardener 1.149, which serves the API of Gardener in the virtual
 // cluster. kube-apiserver there passes requests on to the Service in the runtime cluster, whose address is in an EndpointSlice.
 //
-// A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready: - It reads the
-// objects of Names for Resolve. If that returns an error, the flow changes nothing. - It deploys AccessObjects in VirtualManagedResource,
-// if ServesAPIs is false for this ManagedResource. Without these rights, gardener-apiserver does not become ready. - It deploys Objects,
-// and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this with the annotation
-// apiserver.NewKeyPopulated. - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until
-// VirtualManagedResource is ready. This comes last: when the APIServices no longer trust the former authority, no Pod may still have a
-// certificate of it.
+// A flow does the following steps after the etcds, kube-apiserver and the resource manager of the virtual cluster are ready:
+//   - It reads the objects of Names for Resolve. If Resolve returns an error, the flow changes nothing.
+//   - It deploys AccessObjects in VirtualManagedResource, if ServesAPIs is false for this ManagedResource. Without these rights,
+//     gardener-apiserver does not become ready.
+//   - It deploys Objects, and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this step with the
+//     annotation apiserver.NewKeyPopulated.
+//   - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until VirtualManagedResource is
+//     ready. This step is the last one: when the APIServices no longer trust the former authority, no Pod may still have a certificate of
+//     that authority.
 package gardenerapiserver
 
 import (
@@ -137,7 +139,8 @@ func server(v values.Values) apiserver.Server {
 	return apiserver.Server{Name: Name, Namespace: v.Namespace, Path: settingsPath}
 }
 
-// plugins returns the admission plugins that differ from the defaults. Ignored names the plugins that gardener-apiserver does not have.
+// plugins returns the admission plugins that the Garden enables or disables. Ignored names the plugins that gardener-apiserver does not
+// have.
 func plugins(v values.Values) apiserver.Plugins {
 	return apiserver.PluginsOf(v.GardenerAPIServer.AdmissionPlugins, nil, hasPlugin)
 }

@@ -141,7 +141,8 @@ func imageTag(v values.Values) (string, error) {
 	return name[strings.LastIndex(name, ":")+1:], nil
 }
 
-// The minor versions of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices, and no longer Endpoints.
+// slicesFrom is the minor version of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices instead of Endpoints.
+// During an update to slicesOnlyFrom, the old Pods read EndpointSlices, too, so that no Endpoints are needed.
 const (
 	slicesFrom     = 33
 	slicesOnlyFrom = 34

@@ -71,10 +71,10 @@ func Ignored(v values.Values) []string {
 	return flags.IgnoredGates(v.GardenerScheduler.FeatureGates, versions.GardenerScheduler.TakesGate)
 }
 
-// Strategy returns the scheduling strategy, and whether it differs from the default because the landscape keeps its earlier strategy. Live
-// is the ConfigMap with the configuration of the Deployment in the cluster, nil if there is none. Gardener before 1.145 used the strategy
-// MinimalDistance in all Gardens; with the default strategy, users could no longer create Shoots in regions without a Seed. If the Garden
-// has settings for gardener-scheduler, their strategy is used.
+// Strategy returns the scheduling strategy: the strategy in the Garden, or else MinimalDistance if the live configuration has it, or else
+// the default, SameRegion. Kept is true in the second case: Gardener before 1.145 used MinimalDistance in all Gardens, and with the
+// default, users could no longer create Shoots in regions without a Seed. Live is the ConfigMap with the configuration of the Deployment in
+// the cluster, nil if there is none.
 func Strategy(v values.Values, live *corev1.ConfigMap) (strategy operatorv1alpha1.SchedulingStrategy, kept bool) {
 	if own := v.GardenerScheduler.Strategy; own != nil {
 		return *own, false

@@ -91,7 +91,7 @@ func gatewayService(v values.Values, owner object.Owner) *corev1.Service {
 	return service
 }
 
-// perZone multiplies a number of replicas by the number of zones.
+// perZone multiplies a number of replicas by the number of zones, or by 1 if the Garden names no zones.
 func perZone(v values.Values, replicas int32) int32 {
 	total := replicas
 	for i := range v.Zones {
@@ -139,7 +139,8 @@ func gatewayDeployment(v values.Values, owner object.Owner, image string) *appsv
 	return d
 }
 
-// targets returns the web UIs that users reach through the gateway, and the server that checks their passwords.
+// targets returns the ports of the web UIs that users reach through the gateway, and of the server that checks their passwords, as
+// netpol-controller names them in labels.
 func targets(v values.Values) []string {
 	exposed := observability.Exposed(v)
 	if len(exposed) == 0 {

@@ -1,7 +1,8 @@
 // Package istio returns the objects of Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the
 // API server of the virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
 //
-// netpol-controller closes both namespaces, and allows connections to DNS and to the API server of the runtime cluster there.
+// In both namespaces, netpol-controller denies connections by default, and allows connections to DNS and to the API server of the runtime
+// cluster.
 //
 // The objects are for a gateway that passes TLS connections through. Left out are the second Service of the gateway,
 // istio-ingressgateway-internal, and its VerticalPodAutoscaler: no component connects to that Service, and a HorizontalPodAutoscaler scales

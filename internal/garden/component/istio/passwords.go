@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// AskPassword returns the object that makes the gateway ask a server before it answers requests for hosts. If the server does not answer,
-// the gateway refuses the requests.
+// AskPassword returns an EnvoyFilter called name. It makes the gateway ask the server for passwords, whose host is server, before it passes
+// on requests for hosts. If the server does not answer, the gateway refuses the requests.
 func AskPassword(name, server string, hosts ...any) client.Object {
 	patches := make([]any, 0, len(hosts))
 	for _, host := range hosts {

@@ -65,7 +65,8 @@ func externalHostname(v values.Values) string {
 	return first
 }
 
-// storageArgs stores events, and resources that the user chooses, in an etcd of their own.
+// storageArgs returns the arguments that store events, and resources that the user chooses, in the etcd for events, and everything else in
+// the main etcd.
 func storageArgs(v values.Values) []string {
 	events := apiserver.ETCDURL(etcd.Events)
 	others := v.KubeAPIServer.ResourcesToStoreInETCDEvents
@@ -138,7 +139,8 @@ func identityArgs(v values.Values) []string {
 	return all
 }
 
-// audiences returns the accepted audiences of tokens: the audiences of the user, and the audience of the tokens that Gardener requests.
+// audiences returns the accepted audiences of tokens: the audiences in the Garden, by default kubernetes, and the audience of the tokens
+// that Gardener requests.
 func audiences(v values.Values) []string {
 	const gardener = "gardener"
 	all := slices.Clone(v.KubeAPIServer.APIAudiences)
@@ -195,8 +197,8 @@ func Serves(runtimeConfig map[string]bool, api string) bool {
 	return on || !isSet && !slices.Contains(unneeded, api)
 }
 
-// RuntimeConfig returns the APIs that are switched on (true) and off (false). kube-controller-manager runs no controllers for APIs that are
-// off.
+// RuntimeConfig returns the APIs that are switched on (true) and off (false). All other APIs keep the default of kube-apiserver.
+// kube-controller-manager runs no controllers for APIs that are off.
 func RuntimeConfig(v values.Values) map[string]bool {
 	config := map[string]bool{}
 	for _, api := range unneeded {
@@ -242,7 +244,8 @@ func limitArgs(v values.Values) []string {
 	return append(all, apiserver.WatchCacheArgs(sizes)...)
 }
 
-// serverNamesParts adds a certificate that clients see for certain server names.
+// serverNamesParts returns the certificate of the field sni. Clients see it for the domain patterns of the field, or, if it has no
+// patterns, for the names in the certificate. Without the field, the result is empty.
 func serverNamesParts(v values.Values, refs References) []apiserver.Part {
 	if v.KubeAPIServer.SNI == nil {
 		return nil

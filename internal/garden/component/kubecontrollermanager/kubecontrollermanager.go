@@ -1,7 +1,7 @@
 // Package kubecontrollermanager returns the objects of kube-controller-manager of the virtual cluster, for Kubernetes 1.32 to 1.36. The
 // virtual cluster has no nodes, so only the controllers that it needs run.
 //
-// The objects in the runtime cluster are deployed directly, those in the virtual cluster by a ManagedResource.
+// The objects in the runtime cluster are deployed directly, the objects in the virtual cluster by a ManagedResource.
 package kubecontrollermanager
 
 import (
@@ -142,7 +142,8 @@ func deployment(owner object.Owner, names Secrets, image string, command []strin
 	return d
 }
 
-// command returns the arguments. Without --leader-elect, the default elects a leader in the virtual cluster.
+// command returns the program and its arguments. It does not set --leader-elect: by default, the Pods elect a leader in the virtual
+// cluster.
 func command(v values.Values, kubernetes versions.Kubernetes, runtimeConfig map[string]bool) []string {
 	own := v.KubeControllerManager
 	signing := ptr.Deref(own.CertificateSigningDuration, metav1.Duration{Duration: signingDuration})

@@ -66,7 +66,8 @@ func FromWorld(ports ...int32) map[string]string {
 	return map[string]string{resourcesv1alpha1.NetworkingFromWorldToPorts: portList(ports)}
 }
 
-// FromNamespaces returns the annotation of a Service that allows Pods of other namespaces to be clients. Selectors is a JSON list.
+// FromNamespaces returns the annotation of a Service that allows Pods of other namespaces to be clients. Selectors is a JSON list of label
+// selectors for these namespaces.
 func FromNamespaces(selectors string) map[string]string {
 	return map[string]string{resourcesv1alpha1.NetworkingNamespaceSelectors: selectors}
 }

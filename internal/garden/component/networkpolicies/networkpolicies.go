@@ -77,8 +77,8 @@ func toMetadataService(v values.Values) client.Object {
 	return allows
 }
 
-// fromOperator lets the operator connect to a server of the Garden. The operator is in another namespace, which need not have
-// policies: with one of netpol-controller there, the operator could connect to nothing else.
+// fromOperator lets the operator connect to a server of the Garden. The policy is for the Pods of the server. A policy of netpol-controller
+// for the Pods of the operator, in another namespace, would deny all other connections of the operator.
 func fromOperator(namespace, server, what string, pods map[string]string, ports ...int32) client.Object {
 	allowed := make([]networkingv1.NetworkPolicyPort, 0, len(ports))
 	for _, port := range ports {

@@ -18,7 +18,7 @@ var AutoscalerKind = schema.GroupVersionKind{Group: "autoscaling.k8s.io", Versio
 type Autoscaler struct {
 	Name                string
 	Labels, Annotations map[string]string
-	// APIVersion, Kind and Target are the workload. Without them it is the Deployment of that name.
+	// APIVersion, Kind and Target identify the workload. Their defaults are apps/v1, Deployment and Name.
 	APIVersion, Kind, Target string
 	// Container is the only container whose requests change. Empty: all containers.
 	Container string

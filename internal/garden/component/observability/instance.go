@@ -91,8 +91,8 @@ func (i Instance) spec(v values.Values) map[string]any {
 	return spec
 }
 
-// podSecurity returns the security context of the Pods, which run as root in Gardener: an existing volume belongs to root, and the kubelet
-// gives its files to the group.
+// podSecurity returns the security context of the Pods, which do not run as root. The Pods of Gardener do, so the files of an existing
+// volume belong to root: with fsGroup, the kubelet gives them to the group of the Pods.
 func podSecurity() map[string]any {
 	of := pods.PodSecurityContext()
 	return map[string]any{
@@ -102,7 +102,7 @@ func podSecurity() map[string]any {
 	}
 }
 
-// volumeSize returns the size of a volume: the given one, or the least size that the Garden demands.
+// volumeSize returns the size of a volume: the given size, or the least size that the Garden demands, if that is larger.
 func volumeSize(v values.Values, size string) string {
 	own := resource.MustParse(size)
 	if least := v.MinimumVolumeSize; least != nil && least.Cmp(own) > 0 {

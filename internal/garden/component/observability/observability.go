@@ -21,7 +21,7 @@ const (
 	monitoring = "monitoring"
 )
 
-// Labels returns the labels of the objects of a component that has one of its own.
+// Labels returns the labels of the objects of a component: its own labels, and role=monitoring.
 func Labels(own map[string]string) map[string]string {
 	return object.Union(own, map[string]string{roleLabel: monitoring})
 }
@@ -47,7 +47,7 @@ func Component(
 }
 
 // Awaited returns the row with a task that waits until the component is healthy, for at most five minutes. Requires are the skippable rows
-// without which it never is.
+// without which the component never becomes healthy.
 func Awaited(row component.Component, requires ...string) component.Component {
 	row.Ready, row.Within, row.Requires = judgement.Ready, 5*time.Minute, requires
 	return row

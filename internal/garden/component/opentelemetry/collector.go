@@ -32,7 +32,7 @@ func CollectorObjects(v values.Values) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The operator copies the labels and annotations of the object to Pods and Services.
+	// The OpenTelemetry operator copies the labels and annotations of the object to Pods and Services.
 	owner := object.Owner{Namespace: v.Namespace, Labels: object.Union(observability.LoggingLabels(collector), network.DNSClients(),
 		network.ClientsOf(fmt.Sprintf("%s-tcp-%d", observability.ValiService, observability.ValiPort),
 			fmt.Sprintf("%s-tcp-%d", observability.VictoriaLogsService, observability.VictoriaLogsPort)))}
@@ -66,8 +66,8 @@ func CollectorObjects(v values.Values) ([]client.Object, error) {
 	}, nil
 }
 
-// config returns the configuration. Each store of logs has a pipeline of its own, so that one that does not answer does not hold up the
-// other one.
+// config returns the configuration. Each store of logs has a pipeline of its own, so that a store that does not answer does not delay the
+// other store.
 func config(v values.Values) map[string]any {
 	exporters, pipelines := map[string]any{}, map[string]any{}
 	processors := map[string]any{

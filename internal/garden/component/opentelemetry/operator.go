@@ -61,7 +61,8 @@ func OperatorObjects(v values.Values) ([]client.Object, error) {
 	}, nil
 }
 
-// operatorRules returns the rules without those for Secrets: only its webhooks, which are off, read them.
+// operatorRules returns the rights of the OpenTelemetry operator. It has no right on Secrets: only its webhooks, which are off, read
+// Secrets.
 func operatorRules() []rbacv1.PolicyRule {
 	write := rights.Read("create", "update", "patch", "delete")
 	return []rbacv1.PolicyRule{

@@ -10,10 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// The operator must run until it has removed its finalizer from the collector.
+// The OpenTelemetry operator must run until it has removed its finalizer from the OpenTelemetryCollector.
 // +kubebuilder:rbac:groups=opentelemetry.io,resources=opentelemetrycollectors,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// OperatorComponent is the operator. gardenlet leaves it to the operator of the garden in a runtime cluster that is a Seed, too.
+// OperatorComponent is the OpenTelemetry operator. In a runtime cluster that is also a Seed, gardenlet does not deploy it and uses this
+// one.
 var OperatorComponent = operatorRow()
 
 // CollectorComponent is the collector.

@@ -1,5 +1,5 @@
 // Package perses returns the objects of perses-operator 0.5, which runs servers of Perses for dashboards, and the dashboards of Espalier as
-// its objects. The server itself is an object of the user.
+// its objects. Users create the objects for the servers themselves.
 package perses
 
 import (
@@ -62,7 +62,7 @@ func Objects(v values.Values) ([]client.Object, error) {
 	}, boards...), err
 }
 
-// rules returns the rights in all namespaces: a user may create servers and dashboards in any.
+// rules returns the rights in all namespaces: a user may create servers and dashboards in any namespace.
 func rules() []rbacv1.PolicyRule {
 	write := rights.Read("create", "update", "patch", "delete")
 	return []rbacv1.PolicyRule{

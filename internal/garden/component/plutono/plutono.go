@@ -98,7 +98,7 @@ func service(v values.Values, owner object.Owner) *corev1.Service {
 }
 
 // configuration returns the configuration with the user and the password of the administrator. The passwords that the operator generates
-// consist of letters and digits.
+// consist of letters and digits, so they need no quotes.
 func configuration(admin *corev1.Secret) []byte {
 	return fmt.Appendf(nil, "[auth.basic]\nenabled = true\n\n[security]\nadmin_user = %s\nadmin_password = %s\n",
 		admin.Data[secretconfig.DataKeyUsername], admin.Data[secretconfig.DataKeyPassword])

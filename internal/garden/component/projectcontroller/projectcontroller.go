@@ -75,7 +75,7 @@ func binary() (deployable.Binary, error) {
 	return found, nil
 }
 
-// adapt makes the changes to the Deployment that a process needs whose cluster is the virtual one.
+// adapt changes the Deployment so that the process connects to the virtual cluster instead of the runtime cluster.
 func adapt(d *appsv1.Deployment, kubeconfig string) {
 	d.Labels[object.AvailabilityType] = object.Controller
 	template := &d.Spec.Template

@@ -133,8 +133,8 @@ func toBinaries(owner object.Owner) client.Object {
 // binaries returns a label of all of Espalier's own binaries.
 func binaries() map[string]string { return map[string]string{"app.kubernetes.io/part-of": "espalier"} }
 
-// objects returns the scrape configuration for the Prometheus of each Seed, and the Secret with the password. These servers have
-// certificates that only their Seed knows.
+// objects returns the scrape configuration for the Prometheus of each Seed, and the Secret with the password. The certificates of these
+// servers are not verified, because only the Seeds know their authorities.
 func (s Seeds) objects(v values.Values) []client.Object {
 	if len(s.Hosts) == 0 {
 		return nil

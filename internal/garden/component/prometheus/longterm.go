@@ -91,7 +91,7 @@ func cortexConfig() map[string]any {
 	}
 }
 
-// federation makes the instance copy the series that tell the state of the landscape over months.
+// federation makes the instance copy from the instance garden those series that describe the state of the Garden over months.
 func federation(v values.Values) client.Object {
 	return observability.ScrapeConfig(v, observability.Longterm, component.PrometheusGarden, map[string]any{
 		"staticConfigs": []any{map[string]any{

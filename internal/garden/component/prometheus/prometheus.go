@@ -75,7 +75,8 @@ func accountOf(v values.Values, of observability.Instance) []client.Object {
 	return []client.Object{owner.ServiceAccount(of.Component), owner.ClusterRoleBinding(of.Component, clusterRole, of.Component)}
 }
 
-// server returns a scrape configuration of a server in the same Pod. Its job has the name of the instance.
+// server returns a scrape configuration for a server in the Pods of the instance called of. Its label job is <name>-<of>. Keep is a regular
+// expression for the names of metrics.
 func server(v values.Values, of, name string, serverPort int, keep string) client.Object {
 	return observability.ScrapeConfig(v, of, name, map[string]any{
 		"staticConfigs": []any{map[string]any{"targets": []any{fmt.Sprintf("localhost:%d", serverPort)}}},

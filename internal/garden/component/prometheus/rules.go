@@ -31,7 +31,7 @@ func Rules(v values.Values) ([]client.Object, error) {
 	return objects, nil
 }
 
-// healthRule returns the records by which another instance than garden says whether it does its work.
+// healthRule returns the rules with which an instance other than garden records whether it works.
 func healthRule(v values.Values, instance string) (client.Object, error) {
 	rule, err := readRule(v, "observability/health.prometheusrule.yaml")
 	if err != nil {

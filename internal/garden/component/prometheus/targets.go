@@ -43,10 +43,10 @@ type monitor struct {
 	name string
 	// namespaces are the namespaces of the Services, if they are not in the namespace of the Garden.
 	namespaces []any
-	// labels and role select the Services. Role is a list of values for the label role.
+	// labels and role select the Services. role is a list of values of the label role; nil: any value.
 	labels map[string]string
 	role   []any
-	// endpoint describes the port. Kept are the metrics to keep.
+	// endpoint describes the port. kept is a regular expression for the names of the metrics to keep.
 	endpoint map[string]any
 	kept     string
 }

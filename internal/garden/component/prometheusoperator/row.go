@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// Component is prometheus-operator. gardenlet leaves it to the operator in a runtime cluster that is a Seed, too.
+// Component is prometheus-operator. In a runtime cluster that is also a Seed, gardenlet does not deploy it and uses this one.
 var Component = row()
 
 func row() component.Component {
@@ -18,7 +18,7 @@ func row() component.Component {
 		[]string{component.MonitoringDefinitions},
 		func(v values.Values, _ component.Secrets) ([]client.Object, error) { return Objects(v) })
 	row.Users = []component.Object{component.Gardenlet()}
-	// It ends the deletion of its instances.
+	// prometheus-operator must run until the instances that it manages are deleted.
 	for _, each := range []string{component.AlertmanagerGarden, component.PrometheusGarden, component.PrometheusLongterm} {
 		row.Destroy.After = append(row.Destroy.After, each)
 		row.Users = append(row.Users, component.Object{

@@ -25,8 +25,9 @@ func file(sections section, v values.Values, lease string) (string, error) {
 	return object.ConfigFile(v, sections)
 }
 
-// managedResources applies sets of the garden namespace, of Istio, and of namespaces that extensions and control planes have. Sets act with
-// all rights, and only administrators can label namespaces.
+// managedResources returns the settings of managedresource-controller. It applies the ManagedResources in the namespaces of the Garden and
+// of istiod, and in namespaces that a label marks as namespaces of extensions, gateways or control planes of Shoots. It applies them with
+// all rights, because only administrators can label namespaces.
 func managedResources(v values.Values) section {
 	return section{
 		"controllers": section{
@@ -74,7 +75,8 @@ func webhooks(v values.Values) section {
 // WebhookServer is the name of the Deployment that serves webhooks, of its Service and of the Secret with its certificate.
 const WebhookServer = Name + "-webhooks"
 
-// networkPolicies closes the namespaces of components. Gateways get no connections to networks, because all of theirs go to Services.
+// networkPolicies returns the settings of netpol-controller, which denies connections by default in the namespaces of components and
+// gateways. No label allows the Pods of gateways to connect to networks, because they connect only to Services.
 func networkPolicies(v values.Values) section {
 	components := slices.Concat([]metav1.LabelSelector{
 		labelled(object.Role, "shoot"), labelled(object.Role, "extension"), labelled("kubernetes.io/metadata.name", v.Namespace),
@@ -97,7 +99,8 @@ func networkPolicies(v values.Values) section {
 	}
 	return section{
 		"controllers": section{"networkPolicy": controller},
-		// A netpol-controller of the administrator, for other namespaces, does not delete these policies.
+		// Because of the name of the instance, another netpol-controller, which an administrator runs for other namespaces, does not delete these
+		// policies.
 		"espalier": section{"networkPolicy": section{"instance": Name, "general": section{
 			"namespaceSelectors": components, "closedNamespaceSelectors": gateways, "networksOfGarden": true,
 		}}},

@@ -29,7 +29,8 @@ const Name = "gardener-resource-manager"
 
 const (
 	app = "app"
-	// partLabel distinguishes the Deployments, whose Pods all have the label app that webhooks leave alone.
+	// partLabel distinguishes the Deployments. All their Pods have the label app=gardener-resource-manager, and webhooks do not change Pods
+	// with it.
 	partLabel = "app.kubernetes.io/component"
 
 	skipHighAvailability = "high-availability-config.resources.gardener.cloud/skip"

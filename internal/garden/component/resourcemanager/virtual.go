@@ -32,8 +32,8 @@ import (
 // of the virtual cluster. There is no webhook-server: the virtual cluster has no Pods, and no static tokens to invalidate, because
 // kube-controller-manager does not issue any.
 //
-// Both have the same ServiceAccount in the virtual cluster. The token requestor can get a token of every ServiceAccount, so one of its own
-// would not have fewer rights.
+// Both have the same ServiceAccount in the virtual cluster. The token requestor can get a token of every ServiceAccount, so a
+// ServiceAccount of its own would not limit its rights.
 //
 // They need a token that they request themselves, and rights that they grant themselves. Until they have both, they use a certificate that
 // is valid for ten minutes: see BootstrapReason.
@@ -115,8 +115,9 @@ func accessSecret(namespace string, renew bool) *corev1.Secret {
 	return o
 }
 
-// virtualParts configures no class of Secrets: in Gardener's documentation, the label for the purpose is enough. Nor are all
-// objects written again in each period (alwaysUpdate), as Gardener's resource manager does, because changes are repaired when they happen.
+// virtualParts returns the parts of the resource manager of the virtual cluster. The token requestor has no class of Secrets: in Gardener's
+// documentation, the label for the purpose is enough. managedresource-controller does not write all objects again in each period
+// (alwaysUpdate), as Gardener's resource manager does, because it repairs changes when they happen.
 func virtualParts(v values.Values, credentials Credentials) []part {
 	all := []part{
 		{binary: managedResourceController, name: VirtualName, config: section{"controllers": section{
@@ -139,7 +140,7 @@ func virtualParts(v values.Values, credentials Credentials) []part {
 	return all
 }
 
-// targetNamespaces returns the namespaces of the virtual cluster, sorted.
+// targetNamespaces returns the namespaces of the virtual cluster in which the resource manager works, sorted.
 func targetNamespaces(v values.Values) []string {
 	names := slices.Concat(
 		[]string{"garden", "gardener-system-public", "gardener-system-shoot-issuer", metav1.NamespaceSystem}, v.TargetNamespaces,
@@ -148,8 +149,9 @@ func targetNamespaces(v values.Values) []string {
 	return slices.Compact(names)
 }
 
-// sourceRoles returns the roles that a role becomes in the runtime cluster: a Role in the namespace of the Garden, and for a ClusterRole
-// also a ClusterRole.
+// sourceRoles returns the roles that replace a role of a binary in the runtime cluster. A Role in the namespace of the binary becomes a
+// Role in the namespace of the Garden, and a ClusterRole for the source cluster becomes such a Role and a ClusterRole. The other roles are
+// left out, because they are for the virtual cluster or for other namespaces.
 func sourceRoles(r deployable.Role) []deployable.Role {
 	switch {
 	case r.Namespace == deployable.Namespace:
@@ -182,7 +184,7 @@ func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 // its token and has its rights. Access is the Secret with the token, set is the ManagedResource, and tokens is the Deployment that renews
 // the token. Each is nil if it does not exist.
 //
-// With that kubeconfig, VirtualObjects are deployed twice: with it until Bootstrapped returns no error, and then without it.
+// If there is a reason, VirtualObjects are deployed twice: with that kubeconfig, until Bootstrapped returns nil, and then without it.
 func BootstrapReason(
 	access *corev1.Secret, set *resourcesv1alpha1.ManagedResource, tokens *appsv1.Deployment, now time.Time,
 ) string {

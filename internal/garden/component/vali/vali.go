@@ -25,7 +25,7 @@ import (
 // Name is the name of the component, of its ManagedResource and of its StatefulSet.
 const Name = component.Vali
 
-// Claim is the name of the claim for the volume, which stays.
+// Claim is the name of the PersistentVolumeClaim, which stays when vali is removed.
 const Claim = Name + "-" + Name + "-0"
 
 // Service is the name of the Service.

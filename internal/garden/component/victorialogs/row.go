@@ -8,10 +8,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// The operator must run until it has removed its finalizer from the object.
+// victoria-operator must run until it has removed its finalizer from the VLSingle.
 // +kubebuilder:rbac:groups=operator.victoriametrics.com,resources=vlsingles,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// OperatorComponent is the operator. gardenlet leaves it to the operator of the garden in a runtime cluster that is a Seed, too.
+// OperatorComponent is victoria-operator. In a runtime cluster that is also a Seed, gardenlet does not deploy it and uses this one.
 var OperatorComponent = operatorRow()
 
 // Component is VictoriaLogs.
@@ -48,7 +48,7 @@ func row() component.Component {
 	return row
 }
 
-// Unless returns why a Garden has no VictoriaLogs, in one sentence, or "".
+// Unless returns a sentence if feature gate VictoriaLogsBackend of the operator is disabled, and "" otherwise.
 func Unless(v values.Values) string {
 	if v.VictoriaLogs {
 		return ""

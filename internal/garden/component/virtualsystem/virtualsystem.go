@@ -25,7 +25,8 @@ const (
 	Namespace = "garden"
 	// PublicNamespace is the namespace of objects that all users may read.
 	PublicNamespace = "gardener-system-public"
-	// ProbeNamespace has the ServiceAccount ProbeAccount, which has no rights. A rotation shows with its tokens which keys API servers accept.
+	// ProbeNamespace has the ServiceAccount ProbeAccount, which has no rights. With tokens of it, a rotation checks which keys the API servers
+	// accept.
 	ProbeNamespace = metav1.NamespaceSystem
 	ProbeAccount   = "rotation-probe"
 )

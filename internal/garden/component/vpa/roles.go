@@ -63,7 +63,7 @@ func roles(owner object.Owner) []client.Object {
 	return objects
 }
 
-// lease returns a Role for the lease of a program.
+// lease returns a Role for the lease of a program, and its binding.
 func lease(owner object.Owner, name string) []client.Object {
 	leases := rights.Rule(rights.LeasesGroup, "leases")
 	create, use := leases, rights.Named(leases, name)

@@ -50,7 +50,7 @@ func (r *Reconciler) gather(ctx context.Context, garden *operatorv1alpha1.Garden
 	return f
 }
 
-// incompleteBackup returns what the backup of the Garden lacks, "" if it lacks nothing.
+// incompleteBackup says which settings the backup of the Garden lacks. It returns "" if none is missing.
 func (r *Reconciler) incompleteBackup(ctx context.Context, garden *operatorv1alpha1.Garden) (string, error) {
 	available := &operatorv1alpha1.ExtensionList{}
 	if err := r.Client.List(ctx, available); err != nil {
@@ -181,7 +181,7 @@ func (r *Reconciler) listEtcds(ctx context.Context) ([]etcd, error) {
 	return all, nil
 }
 
-// ignoreNotServed returns nil if the API server does not serve a kind, which then has no objects.
+// ignoreNotServed returns nil if an object does not exist, or if the API server does not serve its kind, so that the kind has no objects.
 func ignoreNotServed(err error) error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil

@@ -41,8 +41,8 @@ var ownPrometheuses = client.MatchingLabels{"health-check-by": "gardener-operato
 
 var prometheusKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "Prometheus"}
 
-// checkPrometheuses asks each Pod of each instance whether the instance is healthy. It returns the first fault, in the order of their
-// names. A fault counts only when it has lasted for a period, because a Pod that has just started has no series yet.
+// checkPrometheuses asks each Pod of each instance whether the instance is healthy. It returns the first fault, in the order of the names
+// of the Pods. A fault counts only when it has lasted for a period, because a Pod that has just started has no series yet.
 func (r *Reconciler) checkPrometheuses(ctx context.Context) verdict {
 	v := r.askPrometheuses(ctx)
 	switch now := r.Clock.Now(); {
@@ -95,7 +95,7 @@ func hostsOf(instance *unstructured.Unstructured) []string {
 	return hosts
 }
 
-// ask asks one server.
+// ask queries one server of Prometheus for the series of its health.
 func ask(ctx context.Context, c *http.Client, host string) verdict {
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func ask(ctx context.Context, c *http.Client, host string) verdict {
 	if err != nil {
 		return answerOf(host, nil, err)
 	}
-	// Series of other instances that were read by federation have the label.
+	// Series that a server has copied from other instances have the label instance.
 	query := fmt.Sprintf(`{__name__=~%q,instance=""}`, checkSeries+"|"+upSeries)
 	result, _, _, err := prometheusv1.NewAPI(connection).Query(ctx, query, time.Time{})
 	return answerOf(host, result, err)

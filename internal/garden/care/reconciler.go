@@ -2,8 +2,9 @@
 //
 // It watches Gardens, ManagedResources, and the Etcds, Deployments, StatefulSets and DaemonSets in the namespace of the Garden. It reads
 // the ManagedResources in that namespace and in istio-system, the Deployments and Etcds of the control plane, and the workloads that
-// operators of other projects make for observability components. It asks the API server of the virtual cluster for /healthz. It writes four
-// conditions in the status of the Garden and leaves the others alone. If the process stops before the write, the next run does it.
+// operators of other projects make for observability components. It asks the API server of the virtual cluster for /healthz and, with
+// feature gate PrometheusHealthChecks, the Pods of Prometheus for their health. It writes four conditions in the status of the Garden and
+// leaves the others alone. If the process stops before the write, the next run does it.
 package care
 
 import (
@@ -37,7 +38,8 @@ import (
 
 // Reconciler writes the conditions.
 type Reconciler struct {
-	// Client reads Gardens and ManagedResources from the cache, and writes.
+	// Client reads Gardens, ManagedResources and Extensions from the cache, reads objects without a Go type live, and patches the status of
+	// Gardens.
 	Client client.Client
 	// Reader reads workloads and Etcds from the cache. A client of the manager reads Etcds live, because they have no Go type here.
 	Reader client.Reader

@@ -64,7 +64,8 @@ const (
 	Etcds = "etcds"
 	// NoManagedResources is the step of a deletion after which the runtime cluster has no ManagedResource.
 	NoManagedResources = "managed-resources"
-	// Unused is the step of a deletion that must succeed before anything is destroyed.
+	// Unused is the step of a deletion that checks that the virtual cluster has no Seeds and Shoots. It must succeed before anything is
+	// destroyed.
 	Unused = "unused"
 	// Leftovers and VirtualLeftovers are the steps that remove confirmed leftovers of a former garden in the two clusters.
 	Leftovers        = "leftovers"

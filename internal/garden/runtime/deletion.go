@@ -104,8 +104,8 @@ func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, erro
 	return p.Secrets.KeepCopies(ctx, copies)
 }
 
-// untilNoManagedResources waits until the runtime cluster has no ManagedResource left, including ManagedResources of other clients. After
-// the deletion of the resource manager, none of them could be deleted any more.
+// untilNoManagedResources waits until the runtime cluster has no ManagedResource of class seed left, including ManagedResources of other
+// clients. After the deletion of the resource manager, which has this class, none of them could be deleted any more.
 func (p *Platform) untilNoManagedResources(ctx context.Context) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
 	return p.Cluster.Until(ctx, p.Installer.Limits.ManagedResources, func(ctx context.Context) error {

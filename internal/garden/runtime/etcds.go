@@ -81,8 +81,8 @@ func (p etcdTasks) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 }
 
 // rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
-// them gets a certificate that the new authority has signed. It returns the Etcd after this change. There is a new authority only while a
-// rotation is in phase Preparing, and only with high availability.
+// them gets a certificate that the new authority has signed. It returns the Etcd after this change. Bundle is the name of the Secret with
+// the new bundle of the authority. There is a new authority only while a rotation is in phase Preparing, and only with high availability.
 func (p etcdTasks) rollOutPeerAuthority(
 	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
@@ -136,7 +136,7 @@ func (p etcdTasks) untilReady(ctx context.Context, deployed ...*druidcorev1alpha
 	}, watched)
 }
 
-// destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it ends their deletion.
+// destroyEtcds destroys the etcds with the data of the virtual cluster. etcd-druid must still run, because it completes their deletion.
 func (p etcdTasks) destroyEtcds(ctx context.Context) error {
 	roles := etcdRoles()
 	objects := make([]*unstructured.Unstructured, 0, 2*len(roles))
@@ -182,7 +182,8 @@ func (p etcdTasks) noEtcds(ctx context.Context, what string) error {
 	return nil
 }
 
-// ReplaceTexts replaces texts in the etcds, and in the Deployments and ManagedResources that the operator created.
+// ReplaceTexts replaces the texts that are keys of replaced by their values, in the Etcds, and in the Deployments and ManagedResources that
+// the operator created.
 func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
 	for _, role := range etcdRoles() {
 		if err := (etcdTasks{p}).replaceInEtcd(ctx, role, replaced); err != nil {

@@ -66,8 +66,8 @@ func reconcileObjects[T client.Object](ctx context.Context, p extensionTasks, wi
 	return nil
 }
 
-// secretRevision returns the revision of the Secret that an object refers to, "" if it refers to none in the namespace of the Garden, or to
-// one that is missing.
+// secretRevision returns the UID and the resource version of the Secret that an object refers to, "" if it refers to none in the namespace
+// of the Garden, or to one that is missing.
 func (p extensionTasks) secretRevision(ctx context.Context, o client.Object) (string, error) {
 	name := extensionobjects.SecretOf(o, p.Values.Namespace)
 	if name == "" {
@@ -270,8 +270,9 @@ func (p extensionTasks) destroyBackups(ctx context.Context, kind schema.GroupVer
 	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ExtensionObjects, identity)
 }
 
-// deployBackupBucket creates the bucket if an Extension offers it. Otherwise the etcds do without, as the condition of the Garden says: a
-// Garden may have been stored without the name of its bucket.
+// deployBackupBucket creates the bucket, or reconciles it if it exists. It creates none if no Extension offers the provider, or if the
+// Garden names no region or no Secret: a Garden may have been stored without the name of its bucket. The etcds then start without a bucket,
+// and condition VirtualComponentsHealthy of the Garden says so.
 func (p extensionTasks) deployBackupBucket(ctx context.Context) error {
 	name := operatorv1alpha1.DefaultBucket(p.Values.GardenUID)
 	live, err := etcdTasks(p).readEtcd(ctx, etcd.Main)

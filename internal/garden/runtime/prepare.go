@@ -35,7 +35,8 @@ const genericKubeconfigContext = "garden"
 // NetworkPolicies allow the ports of the API server of the runtime cluster.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
 
-// Prepare deploys the namespace of the Garden. It fails if the runtime cluster lacks a definition that the Garden expects there.
+// Prepare deploys the namespace of the Garden. It fails if neither the runtime cluster has the definition of VerticalPodAutoscalers, nor
+// the Garden makes the operator deploy it.
 func (p *Platform) Prepare(ctx context.Context) error {
 	if !p.Values.VerticalPodAutoscaler {
 		err := rollout.CheckServed(ctx, p.Cluster.Client, object.AutoscalerKind)

@@ -54,7 +54,7 @@ func (p *Platform) deployResourceManager(ctx context.Context) error {
 	return p.Cluster.Until(ctx, timeout, p.checkPolicies, policiesIn(p.closedNamespaces())...)
 }
 
-// closedNamespaces returns the namespaces of components.
+// closedNamespaces returns the namespaces of the Garden and of Istio, in which netpol-controller denies connections by default.
 func (p *Platform) closedNamespaces() []string {
 	return []string{p.Values.Namespace, istio.Namespace, istio.GatewayNamespace}
 }
@@ -130,7 +130,7 @@ func (p *Platform) destroyResourceManager(ctx context.Context) error {
 		return err
 	}
 	if served {
-		// webhook-server, which the operator had deployed, created these.
+		// webhook-server, which the operator had deployed, created these objects.
 		for _, each := range []*unstructured.Unstructured{
 			rollout.Identity(mutatingKind, "", resourcemanager.Name),
 			rollout.Identity(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), "", resourcemanager.Name),

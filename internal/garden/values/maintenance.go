@@ -37,7 +37,7 @@ func NewMaintenance(window operatorv1alpha1.MaintenanceTimeWindow) (Maintenance,
 	return m, nil
 }
 
-// IsAt reports whether the window is open at a time, and how long that stays so. A window that is always open stays so for 0.
+// IsAt reports whether the window is open at a time. Remains is the time until it closes or opens, and 0 if it is always open.
 func (m Maintenance) IsAt(at time.Time) (open bool, remains time.Duration) {
 	if m.Length == 0 {
 		return true, 0

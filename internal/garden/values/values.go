@@ -99,7 +99,8 @@ type Values struct {
 	WildcardCertificate string
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
-	// MinimumVolumeSize is the least size of the volumes of observability components. Nil: each component has its own size.
+	// MinimumVolumeSize is the least size of the volumes of observability components: a component that needs less gets this size. Nil: there
+	// is no least size.
 	MinimumVolumeSize *resource.Quantity
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
 	TopologyAwareRouting bool

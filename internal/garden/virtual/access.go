@@ -46,8 +46,8 @@ func (a access) objects(ctx context.Context) (component.Objects, error) {
 }
 
 // deployGlobalMonitoring deploys a replica of the credentials of global monitoring, unless the virtual cluster has a Secret of a user with
-// such credentials. While the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is, and takes a new
-// virtual cluster for one without such a Secret.
+// such credentials. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is; if there is none yet,
+// it assumes that no user has created such a Secret.
 func (a access) deployGlobalMonitoring(ctx context.Context) error {
 	generated, err := a.secrets.Generate(ctx, globalmonitoring.Credentials(a.values))
 	if err != nil {

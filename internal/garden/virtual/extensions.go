@@ -14,9 +14,9 @@ import (
 // extensionsTimeout is the longest wait for the deletion of the parts of Extensions.
 const extensionsTimeout = 5 * time.Minute
 
-// ensureDestroyable fails if ensureUnused does. Then it waits until the parts of Extensions are gone, which need the resource managers. If
-// the user abandons the virtual cluster, it does not wait: no resource manager deletes the parts there. Before the resource manager of the
-// runtime cluster is destroyed, another step waits for the parts in the runtime cluster.
+// ensureDestroyable fails if ensureUnused fails. Otherwise it waits until the parts that Extensions have deployed are gone: only the
+// resource managers can delete them. If the user abandons the virtual cluster, it does not wait: no resource manager deletes the parts
+// there. Before the resource manager of the runtime cluster is destroyed, another step waits for the parts in the runtime cluster.
 func (c checks) ensureDestroyable(ctx context.Context, abandons bool) error {
 	if err := c.ensureUnused(ctx); err != nil || abandons {
 		return err

@@ -166,10 +166,10 @@ func (g gardenerAPIServer) version(ctx context.Context, bundle []byte) (string, 
 	return gardenerapiserver.ParseVersion(answer)
 }
 
-// untilRolledOut waits until gardener-apiserver is rolled out. It is enough that the objects of the ManagedResource are
-// applied, and that checkRollout accepts the Deployment: the conditions of the ManagedResource become healthy later, because they do not
-// treat the first rollout, which is complete as soon as all Pods are ready, in another way. They do not count Pods of lost nodes either,
-// for which a rotation must wait.
+// untilRolledOut waits until the objects of the ManagedResource are applied and gardener-apiserver is rolled out. If the ManagedResource is
+// healthy, it only checks for old Pods, because the ManagedResource does not count Pods of lost nodes, for which a rotation must wait.
+// Otherwise it is enough that checkRollout accepts the Deployment, which for a first rollout happens earlier: as soon as all Pods are
+// ready.
 func (g gardenerAPIServer) untilRolledOut(ctx context.Context) error {
 	const name = gardenerapiserver.RuntimeManagedResource
 	watched := g.watchedRollout(gardenerapiserver.Name)

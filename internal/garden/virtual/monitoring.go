@@ -21,9 +21,9 @@ import (
 )
 
 // deployPrometheus deploys the Prometheus of the garden, which reads the Prometheus of each Seed with the credentials of global monitoring
-// that Seeds have. While the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is, and takes a new
-// virtual cluster for one without Seeds. While a rotation replaces credentials of Prometheus, the task fails instead: the rotation would
-// end with the former ones.
+// that Seeds have. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is; if there is none yet,
+// it assumes that there are no Seeds. While a rotation replaces credentials of Prometheus, the task fails instead: the rotation would end
+// with the former credentials.
 func (a access) deployPrometheus(ctx context.Context) error {
 	found, err := a.findSeeds(ctx)
 	if err != nil {
@@ -72,13 +72,14 @@ func replacesCredentials(phases rotation.Phases) bool {
 	return slices.Contains(changing, phases[rotation.Observability]) || slices.Contains(changing, phases[rotation.CertificateAuthorities])
 }
 
-// foundSeeds are the servers of all Seeds, and the Secrets with credentials of global monitoring if there are any servers.
+// foundSeeds are the hosts of the Prometheus servers of all Seeds, and, if there are any, the Secrets with credentials of global
+// monitoring.
 type foundSeeds struct {
 	hosts   []string
 	secrets []corev1.Secret
 }
 
-// findSeeds asks the virtual cluster for Seeds. The error is that of the connection or of a list.
+// findSeeds asks the virtual cluster for Seeds. It returns an error if the connection or a list fails.
 func (a access) findSeeds(ctx context.Context) (foundSeeds, error) {
 	clients, err := a.connection.Clients(ctx)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a access) findSeeds(ctx context.Context) (foundSeeds, error) {
 	return foundSeeds{hosts: hosts, secrets: all}, nil
 }
 
-// monitored returns the servers of Seeds and the credentials for them: those of a user, or else the generated ones.
+// monitored returns the servers of Seeds and the credentials for them: the Secret of a user, or else the generated Secret.
 func (a access) monitored(found foundSeeds) (prometheus.Seeds, error) {
 	if len(found.hosts) == 0 {
 		return prometheus.Seeds{}, nil

@@ -150,7 +150,7 @@ func labelsOf(sample *dto.Metric) map[string]string {
 }
 
 // quotaProblem asks one of the API servers for the sizes of the etcds, and returns why no rotation must start, or "". Quota is the smallest
-// quota of the etcds. If no API server answers, there is no problem that is known: a rotation does not go on then.
+// quota of the etcds. If no API server answers, it returns "": without answers, a rotation does not go on anyway.
 func (c checks) quotaProblem(ctx context.Context, quota *resource.Quantity) string {
 	if quota == nil || c.skips(CheckQuota) {
 		return ""
@@ -214,7 +214,7 @@ func backupProblem(live *druidcorev1alpha1.Etcd) string {
 	return ""
 }
 
-// noBackupProblem returns why it is not known that an Etcd has a recent backup, or "". An Etcd without a store has none.
+// noBackupProblem returns why it is not known that an Etcd has a recent backup, or "". It returns "" for an Etcd without a store.
 func noBackupProblem(live *druidcorev1alpha1.Etcd) string {
 	if live.Spec.Backup.Store == nil || slices.ContainsFunc(live.Status.Conditions, func(each druidcorev1alpha1.Condition) bool {
 		return each.Type == druidcorev1alpha1.ConditionTypeBackupReady && each.Status == druidcorev1alpha1.ConditionTrue
@@ -226,7 +226,8 @@ func noBackupProblem(live *druidcorev1alpha1.Etcd) string {
 }
 
 // snapshots returns the Leases with the times of the last full and of the last incremental snapshot, which etcd-backup-restore writes. A
-// Lease that does not exist is nil. The condition that etcd-druid makes of them says nothing new while etcd-druid does not run.
+// Lease that does not exist is nil. They are up to date even if etcd-druid does not run, unlike the condition that etcd-druid derives from
+// them.
 func (c checks) snapshots(ctx context.Context, live *druidcorev1alpha1.Etcd) (leases []*coordinationv1.Lease, err error) {
 	for _, name := range []string{
 		druidcorev1alpha1.GetFullSnapshotLeaseName(live.ObjectMeta), druidcorev1alpha1.GetDeltaSnapshotLeaseName(live.ObjectMeta),
@@ -240,10 +241,12 @@ func (c checks) snapshots(ctx context.Context, live *druidcorev1alpha1.Etcd) (le
 	return leases, nil
 }
 
-// oldestBackup is the age from which on the last backup of an Etcd is too old for a rotation, unless its incremental snapshots are rarer.
+// oldestBackup is the greatest age of the last backup of an Etcd with which a rotation may start, or twice the period of incremental
+// snapshots if that is longer.
 const oldestBackup = 30 * time.Minute
 
-// oldBackupProblem returns why the last backup of an Etcd is too old, or "". Without a time in one of the Leases, its age is not known.
+// oldBackupProblem returns why the last backup of an Etcd is too old, or "". If no Lease has a time, the age is not known, and the result
+// is "".
 func oldBackupProblem(live *druidcorev1alpha1.Etcd, leases []*coordinationv1.Lease, now time.Time) string {
 	var last time.Time
 	for _, each := range leases {

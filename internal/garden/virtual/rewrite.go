@@ -158,8 +158,9 @@ func (r rewriter) labelUntilNoneIsLeft(ctx context.Context, resources []string) 
 }
 
 // untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
-// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. It checks
-// nothing if the configuration of the live Deployment contains only the new key. Live is nil if there is no Deployment.
+// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. To reach this,
+// it labels objects and takes a snapshot itself. It checks nothing if the configuration of the live Deployment contains only the new key.
+// Live is nil if there is no Deployment.
 func (r rewriter) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
 	if r.values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
@@ -265,7 +266,8 @@ func (r rewriter) rewrite(ctx context.Context, resources []string, matches selec
 }
 
 // unserved returns why a resource that the virtual cluster does not serve ends a rewrite: etcd may have objects of it, which nothing could
-// read without the former key. It returns nil if nothing of the resource was encrypted so far, and if the user confirms the loss.
+// read without the former key. It returns nil if the user confirms the loss, or if the resource is one of kube-apiserver of which nothing
+// was encrypted so far.
 func (r rewriter) unserved(resource string) error {
 	const remedy = "serve it again, or confirm the loss of its objects with the annotation " +
 		operatorv1alpha1.AnnotationConfirmLostResources + "="
@@ -411,7 +413,7 @@ func (r rewriter) unmark(ctx context.Context, annotations ...string) error {
 	return r.mark(ctx, removed)
 }
 
-// mark sets annotations of the Deployment of kube-apiserver, and removes those whose value is nil.
+// mark sets annotations of the Deployment of kube-apiserver, and removes annotations whose value is nil.
 func (r rewriter) mark(ctx context.Context, annotations map[string]any) error {
 	return r.Annotate(ctx, rollout.Identity(deploymentKind, r.values.Namespace, kubeapiserver.Name), annotations)
 }

@@ -151,7 +151,8 @@ func (s seeds) virtual(ctx context.Context) (rollout.Cluster, error) {
 }
 
 // advance does the next step of a renewal for each Seed. It returns a sentence for each Seed that has not renewed its credentials yet. If
-// anew is true, a renewal is requested again that a gardenlet has begun, and that is not proven: the proof may be gone after an hour.
+// anew is true, it requests a renewal again that the gardenlet has begun and that is not proven, because the request for the client
+// certificate, which proves it, may have been deleted after an hour.
 func (s seeds) advance(ctx context.Context, r renewal, anew bool) (problems []string, err error) {
 	defer func() {
 		if err != nil {
@@ -291,7 +292,7 @@ func (s seeds) publicationProblem(ctx context.Context, virtual client.Reader) (s
 
 // certifiedSeeds returns the names of the Seeds whose gardenlets have got their last client certificate from an authority. The virtual
 // cluster keeps requests for certificates for an hour. When a rotation is aborted, there may be requests from before it, which the same
-// authority has signed: they prove nothing if a later one was signed by another.
+// authority has signed: they prove nothing if another authority has signed a later request.
 func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte) ([]string, error) {
 	authorities, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -306,8 +307,8 @@ func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte
 	return lastCertifiedBy(authorities[0], list.Items), nil
 }
 
-// lastCertifiedBy returns the names of the Seeds whose last request that has got a certificate has got it from an authority. If Seeds have
-// several requests of the same second, one is enough.
+// lastCertifiedBy returns the names of the Seeds whose last client certificate authority has signed. The last certificate is the
+// certificate of the youngest request that has one. Of several youngest requests, created in the same second, one is enough.
 func lastCertifiedBy(authority *x509.Certificate, requests []certificatesv1.CertificateSigningRequest) []string {
 	last, certified := map[string]metav1.Time{}, sets.New[string]()
 	for i := range requests {

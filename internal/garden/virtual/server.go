@@ -29,7 +29,8 @@ import (
 type server struct {
 	// name is the name of the Deployment.
 	name string
-	// object is the object whose specification has the encryption configuration: the Deployment, or the ManagedResource that has it.
+	// object is the object whose specification names the encryption configuration: the Deployment, or the ManagedResource that contains the
+	// Deployment.
 	object *unstructured.Unstructured
 	// keyName is the logical name of the encryption key.
 	keyName string
@@ -139,8 +140,9 @@ func (r rewriter) unlessChanged(ctx context.Context, of server) (rewriter, error
 	return r, nil
 }
 
-// deployServer deploys an API server, as the deployment of a rewriter does. A new encryption key takes two deployments: all Pods must be
-// able to read with it before one of them writes with it. So does a resource that was not encrypted before.
+// deployServer deploys an API server with the functions that as returns for a rewriter. If a rotation completes and the old encryption key
+// is still needed, it deploys the server with the old key, and returns the reason as an error. A new encryption key takes two deployments:
+// all Pods must be able to read with it before one of them writes with it. So does a resource that was not encrypted before.
 func (r rewriter) deployServer(ctx context.Context, of server, as func(rewriter) deployment) error {
 	key, err := r.secrets.Generate(ctx, of.key(r.values))
 	if err != nil {

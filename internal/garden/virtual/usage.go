@@ -116,7 +116,7 @@ func (c checks) findUsers(ctx context.Context, kinds ...string) error {
 	return nil
 }
 
-// list returns the metadata of the objects of a kind of Gardener, at most as many as the limit, which 0 stands for none. Before the API of
+// list returns the metadata of the objects of a kind of Gardener, at most limit objects, or all if limit is 0. Before the API of
 // gardener-apiserver was registered, and after it was removed with the first steps of a deletion, there are none.
 func (c checks) list(ctx context.Context, kind string, limit int64) ([]metav1.PartialObjectMetadata, error) {
 	live, err := c.deployment(ctx, kubeapiserver.Name)

@@ -3,7 +3,8 @@
 // The work for its etcds is in package runtime.
 //
 // All workloads are in the runtime cluster. The objects in the virtual cluster are in ManagedResources, which the resource manager of the
-// virtual cluster applies. The operator itself writes only a label of encrypted objects there.
+// virtual cluster applies. This package itself only labels encrypted objects there, annotates Seeds, and removes the leftovers that the
+// user confirms.
 //
 // Tasks write only differences. If the process stops at any point, the next reconciliation runs the same tasks again.
 package virtual
@@ -165,7 +166,8 @@ func (c *ControlPlane) rewriter() rewriter {
 // Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
 func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
 
-// WithWayOut adds to an error how to delete a Garden although its virtual cluster has no API server any more.
+// WithWayOut adds to an error how to delete a Garden although no Pod of kube-apiserver of the virtual cluster is ready. It returns err as
+// it is if such a Pod is ready, or if the user already abandons the virtual cluster.
 func (c *ControlPlane) WithWayOut(ctx context.Context, err error) error {
 	live, failure := c.namespace().deployment(ctx, kubeapiserver.Name)
 	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {

@@ -60,8 +60,8 @@ func (s State) Problem() string {
 	return ""
 }
 
-// secretRevision is an annotation of an object. Its value is the revision of the Secret of the object when the operator last requested a
-// reconciliation. Missing: the object had no Secret.
+// secretRevision is an annotation of an object. Its value is the revision (UID and resource version) that the Secret of the object had when
+// the operator last requested a reconciliation. Missing: the object had no Secret.
 const secretRevision = "espalier.dev/secret-revision"
 
 // NeedsRequest reports whether the operator must request a reconciliation of an object whose Secret has a revision: none is requested, and

@@ -54,10 +54,10 @@ func typeOf(data map[string][]byte) corev1.SecretType {
 	return corev1.SecretTypeOpaque
 }
 
-// Dropped returns the name of an observed bundle of a request that has a key or certificate which the next bundle would not have, although
-// it may be needed: the Secret with it was lost. It is the name of the next bundle if no bundle shows which of several predecessors is
-// needed, and empty if nothing is dropped. A rotation that completes drops the keys of Secrets that exist. It does not drop a key that was
-// lost: if the status is older than the last rotation, that key may be the one in use.
+// Dropped returns the name of an observed bundle with a key or certificate that the next bundle would not contain, because its Secret was
+// lost, although it may be needed. It returns the name of the next bundle if there is no observed bundle that shows which of several
+// predecessors is needed, and "" if nothing is dropped. A rotation that completes may drop keys whose Secrets exist, but no key that was
+// lost: if the status is older than the last rotation, the lost key may be the one in use.
 func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error) {
 	missing, err := i.Missing(next, now)
 	if missing == "" || err != nil || !request.KeepOld {
@@ -89,8 +89,9 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	return former, nil
 }
 
-// hasSeveralPredecessors reports whether the observed Secrets of a request with other data than the current one, without the Secrets that
-// the request forgets, are from several rotations. If the status is older than the last rotation, they may be from later rotations.
+// hasSeveralPredecessors reports whether the predecessors that a request keeps are from several rotations. Predecessors are the observed
+// Secrets of its logical name with other data than the current Secret. If the status is older than the last rotation, they may also be from
+// later rotations.
 func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	name, generations := request.Config.LogicalName(), map[int64]bool{}
 	current := i.entries[name].current
@@ -103,10 +104,11 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	return len(generations) > 1
 }
 
-// wasForgotten reports whether a Secret has a key or certificate that bundles have, but not those that were observed. It was rotated away
-// then, and restored since. If the observed bundles have only content of earlier rotations, they are from before it, and a later bundle was
-// lost. Content to which an abort has led back is also of a later rotation. Until an abort completes, the aborted content is not rotated
-// away, although a bundle from before the aborted rotation has the same content as the bundle after the abort.
+// wasForgotten reports whether the key or certificate of a Secret was rotated away, and the Secret was restored since: the observed bundles
+// of its logical name do not contain it. It returns false if these bundles contain only content of earlier rotations: then they are from
+// before the rotation of the Secret, and a later bundle was lost. Content that an abort has restored counts as content of the later
+// rotation, too. Until an abort completes, the aborted content is not rotated away, although a bundle from before the aborted rotation has
+// the same content as the bundle after the abort.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	name := secret.Labels[LabelName]
 	if began, isAborted := i.options.Aborted[name]; isAborted && Generation(secret) == began.Unix() {
@@ -142,7 +144,8 @@ func bundledBlocksOf(secret *corev1.Secret) [][]byte {
 	})
 }
 
-// WasForgotten does that for the observed Secret of a name.
+// WasForgotten reports whether the key or certificate of the observed Secret with this name was rotated away, and the Secret was restored
+// since.
 func (i *Inventory) WasForgotten(name string) bool {
 	return slices.ContainsFunc(i.observed, func(each *corev1.Secret) bool { return each.Name == name && i.wasForgotten(each) })
 }

@@ -17,12 +17,13 @@ import (
 type Evidence struct {
 	// Preparing is true while a rotation to a new key is being prepared.
 	Preparing bool
-	// Generation says which key the status of the owner knows. Empty: none, or only the one that is being prepared.
+	// Generation is a clause for messages that says which key the status of the owner knows. Empty: none, or only the key that is being
+	// prepared.
 	Generation string
 	// Secrets are the Secrets with keys of the logical name that were not rotated away.
 	Secrets []metav1.ObjectMeta
 	// Uses are other objects that need a key of the logical name or have a part of it, for example "Deployment garden/web" and the bundle of
-	// an authority. Marked are the objects that need the missing one.
+	// an authority. Marked are the objects that need the missing key.
 	Uses, Marked []string
 	// Lost says which objects use another key of the logical name that does not exist either, for example "Deployment garden/web uses Secret
 	// key-01234567-89abc".
@@ -117,7 +118,8 @@ func IsNameOf(logicalName, text string) (is, isBundle bool) {
 // checksums matches the end of the name of a Secret.
 var checksums = regexp.MustCompile(`-[0-9a-f]{8}(-[0-9a-f]{5})?$`)
 
-// NamesIn returns the sorted texts between characters that no name has, if they may be names of Secrets, of any logical name.
+// NamesIn returns the words of a text that may be names of managed Secrets of any logical name, because they end with a checksum, sorted.
+// Words consist of lower-case letters, digits, "-" and ".".
 func NamesIn(text []byte) []string {
 	names := sets.Set[string]{}
 	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool {

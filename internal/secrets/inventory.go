@@ -369,7 +369,8 @@ func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 }
 
 // authority returns the CA that signs a certificate of that type, and the checksum of its data. An old CA that has expired does not sign,
-// because bundles do not contain it. Neither does one that is not valid yet, because clients accept none of its certificates.
+// because bundles do not contain it. Neither does an old CA that is not valid yet, because clients accept none of its certificates. After
+// an aborted rotation, the current CA always signs, because clients trust it already.
 func (i *Inventory) authority(name string, signer Signer, kind config.CertificateType, now time.Time) (*config.Authority, string, error) {
 	known, ok := i.entries[name]
 	if !ok {

@@ -50,8 +50,9 @@ func (i *Inventory) current(logicalName string) *corev1.Secret {
 	return cmp.Or(ofLastRotation, i.Newest(logicalName, ""))
 }
 
-// PlanKept returns the step from an existing Secret of the name of a kept one. A Secret that was already kept for the same origin does not
-// change: some of the Secrets that its generation was derived from may be deleted by now. PlanKept fails if the data differs.
+// PlanKept returns the step that turns an existing Secret into the kept Secret of the same name. An existing Secret that was already kept
+// for the same origin does not change: some of the Secrets that its generation was derived from may be deleted by now. PlanKept fails if
+// the data differs.
 func PlanKept(existing, kept *corev1.Secret) (Step, error) {
 	if !equality.Semantic.DeepEqual(existing.Data, kept.Data) {
 		return Step{}, fmt.Errorf("secret %q exists with other data than that which is to be kept; rename or delete it", existing.Name)

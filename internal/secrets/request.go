@@ -37,12 +37,12 @@ type Request struct {
 type Signer int
 
 const (
-	// DefaultSigner is the current CA for client certificates. For server certificates it is the old CA as long as there is one, because
-	// clients do not know the current one yet.
+	// DefaultSigner is the current CA for client certificates. For certificates of type Server and ServerAndClient it is OldSigner, because
+	// clients may not trust the current CA yet.
 	DefaultSigner Signer = iota
 	// CurrentSigner is the current CA.
 	CurrentSigner
-	// OldSigner is the old CA, or the current one if there is no old CA.
+	// OldSigner is the old CA, or the current CA if there is no old CA that is valid, or if the rotation of the CA was aborted.
 	OldSigner
 )
 

@@ -41,7 +41,8 @@ const (
 	reasonEtcdMissing = "EtcdMissing"
 	// reasonEtcdUnhealthy goes with VirtualComponentsHealthy=False: an Etcd is not ready, or its backup fails.
 	reasonEtcdUnhealthy = "EtcdUnhealthy"
-	// reasonBackupIncomplete goes with VirtualComponentsHealthy=False: the backup of the main etcd lacks a bucket or a Secret.
+	// reasonBackupIncomplete goes with VirtualComponentsHealthy=False: the backup of the main etcd lacks a bucket, the region of a bucket that
+	// the operator creates, or a Secret.
 	//
 	// Remedy: set the field that the message names.
 	reasonBackupIncomplete = "BackupIncomplete"

@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
-// changes judges the differences between two specs, in their normal forms.
+// changes returns the errors of the differences between the specs of two Gardens.
 func changes(updated, old *operatorv1alpha1.Garden) field.ErrorList {
 	runtimePath, virtualPath := field.NewPath("spec", "runtimeCluster"), field.NewPath("spec", "virtualCluster")
 	runtime, runtimeBefore := updated.Spec.RuntimeCluster, old.Spec.RuntimeCluster

@@ -37,7 +37,8 @@ func (n network) intersects(other network) bool {
 	return slices.ContainsFunc(n.prefixes, func(a netip.Prefix) bool { return slices.ContainsFunc(other.prefixes, a.Overlaps) })
 }
 
-// runtimeNetworks reads the networks of the runtime cluster without a judgement, in the order pods, services, nodes.
+// runtimeNetworks returns the networks of the runtime cluster, in the order pods, services, nodes. It leaves out networks that cannot be
+// parsed.
 func runtimeNetworks(networking operatorv1alpha1.RuntimeNetworking) []network {
 	all := make([]network, 0, 3)
 	for _, each := range []struct {

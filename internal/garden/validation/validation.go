@@ -64,7 +64,7 @@ func Update(updated, old *operatorv1alpha1.Garden, available []operatorv1alpha1.
 
 // Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster shows,
 // with the current status. The reconciler must not act on a Garden with findings. It does not judge operations, because they may have
-// begun. It does not judge by the Extensions of the runtime cluster: the tasks that need one name it.
+// begun. It does not check for Extensions in the runtime cluster: a task that needs an Extension reports that it is missing.
 func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {
 	return append(changes(g, before), spec(g, g, nil)...)
 }

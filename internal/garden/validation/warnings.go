@@ -105,7 +105,7 @@ func gardenerWarnings(path string, gardener operatorv1alpha1.Gardener) []string 
 	return all
 }
 
-// auditWarnings tells that an API server without an audit policy records no events that a webhook could get.
+// auditWarnings returns a warning if an API server has an audit webhook and no audit policy: it then records no events for the webhook.
 func auditWarnings(path string, audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alpha1.AuditWebhook) []string {
 	if webhook == nil || audit.PolicyRef() != nil {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/validation"
 )
 
-// validate denies Gardens that break the rules of package validation, a second Garden, and unconfirmed deletions. It warns of fields
-// without effect when they are set.
+// validate denies Gardens that break the rules of package validation, a second Garden, and unconfirmed deletions. When a Garden is created
+// or its spec changes, it warns of all fields that are deprecated or have no effect.
 func validate(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	switch request.Operation {
 	case review.Create:

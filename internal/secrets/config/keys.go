@@ -100,7 +100,8 @@ func (c EncryptionKey) Hash() uint64 {
 		text("Provider", c.storedProvider()), text("Name", c.Name), number("SecretLength", c.SecretLength))
 }
 
-// Generate implements Config. The data key `key` has a resolution of one second.
+// Generate implements Config. The value of data key `key` is a name with the time in seconds, so keys of the same second have the same
+// name.
 func (c EncryptionKey) Generate(source Source) (map[string][]byte, error) {
 	secret, err := source.bytes(c.SecretLength)
 	if err != nil {

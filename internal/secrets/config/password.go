@@ -77,7 +77,7 @@ func (u TokenUser) hash() uint64 {
 // StaticTokens describes a file of static tokens for kube-apiserver.
 type StaticTokens struct {
 	Name string
-	// Users are the users by a name that only the hash and the order of the lines depend on.
+	// Users are the users by a name, which affects only the hash and the order of the lines.
 	Users map[string]TokenUser
 }
 

@@ -62,9 +62,10 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 // Observe reads the evidence for keys of a logical name, other than the current one.
 type Observe func(ctx context.Context, logicalName, current string) (secrets.Evidence, error)
 
-// Guard makes the manager generate new content for these logical names only if nothing speaks for an old one, and return existing content
-// only if no other content that was lost is in use. The manager calls observeUse for each request of such a name, and needs only InUse and
-// Confirmed of its evidence. It calls observe only if content is missing. Guard must be called before the first request.
+// Guard makes the manager generate new content for these logical names only if there is no evidence that old content was lost, and return
+// existing content only if no other content that was lost is in use. The manager calls observeUse for each request of such a name, and
+// needs only InUse and Confirmed of its evidence. It calls observe only if content is missing. Guard must be called before the first
+// request.
 func (m *Manager) Guard(logicalNames []string, observe, observeUse Observe) {
 	m.guarded, m.observe, m.observeUse = logicalNames, observe, observeUse
 }
@@ -113,16 +114,16 @@ func (m *Manager) Get(name string, class secrets.Class) (*corev1.Secret, bool) {
 	return secret.DeepCopy(), found
 }
 
-// Newest returns the Secret of a logical name that was created last, whether this manager has generated it or an earlier one; nil if there
-// is none. It sends no request.
+// Newest returns the newest Secret of a logical name, whether this manager has generated it or an earlier one; nil if there is none. A
+// Secret of a later rotation is newer: see secrets.Inventory. It sends no request.
 func (m *Manager) Newest(name string) *corev1.Secret {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.inventory.Newest(name, "").DeepCopy()
 }
 
-// Former returns the newest Secret of a logical name from before its last rotation, nil if there is none. The manager must have generated
-// the current Secret before. It sends no request.
+// Former returns the newest Secret of a logical name from before its last rotation with other data than the current Secret, nil if there is
+// none. The manager must have generated the current Secret before. It sends no request.
 func (m *Manager) Former(logicalName string) (*corev1.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +217,8 @@ func (m *Manager) Renew(ctx context.Context) (replaced map[string]string, err er
 	return renewals.Replaced, nil
 }
 
-// adopted returns an existing Secret that is used for a logical name. It fails if the Secret is neither ours nor a donor.
+// adopted returns an existing Secret that is used for a logical name. It fails if the Secret is no donor, and nothing shows that the
+// operator wrote it.
 func (m *Manager) adopted(ctx context.Context, logicalName, name string) (*corev1.Secret, error) {
 	existing := &corev1.Secret{}
 	if err := m.client.Get(ctx, client.ObjectKey{Namespace: m.options.Namespace, Name: name}, existing); err != nil {
@@ -235,7 +237,7 @@ func (m *Manager) Keep(ctx context.Context, logicalNames []string, origin string
 	return m.KeepCopies(ctx, kept)
 }
 
-// KeepCopies does that for copies that secrets.KeptCopy returned.
+// KeepCopies writes copies that secrets.KeptCopy returned, as Keep does, and returns the number of copies that it wrote.
 func (m *Manager) KeepCopies(ctx context.Context, kept []*corev1.Secret) (int, error) {
 	written := 0
 	for _, each := range kept {

@@ -7,8 +7,8 @@
 // before it runs. The conditions are in Authorizers; package kubeapiserver writes them into the configuration of kube-apiserver.
 //
 // A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API:
-//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As long
-//     as CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
+//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As
+//     long as CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
 //     gardener-admission-controller does not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new
 //     authority before it signs the certificate.
 //   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until it is ready.

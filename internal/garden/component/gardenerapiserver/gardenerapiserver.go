@@ -5,11 +5,11 @@
 //   - It reads the objects of Names for Resolve. If Resolve returns an error, the flow changes nothing.
 //   - It deploys AccessObjects in VirtualManagedResource, if ServesAPIs is false for this ManagedResource. Without these rights,
 //     gardener-apiserver does not become ready.
-//   - It deploys Objects, and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this step with the
-//     annotation apiserver.NewKeyPopulated.
-//   - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until VirtualManagedResource is
-//     ready. This step is the last one: when the APIServices no longer trust the former authority, no Pod may still have a certificate of
-//     that authority.
+//   - It deploys Objects, and waits until RuntimeManagedResource is rolled out. If apiserver.AddsKey was true, it repeats this step with
+//     the annotation apiserver.NewKeyPopulated.
+//   - It reads the Service for Address, deploys VirtualObjects and Info in VirtualManagedResource, and waits until VirtualManagedResource
+//     is ready. This step is the last one: when the APIServices no longer trust the former authority, no Pod may still have a certificate
+//     of that authority.
 package gardenerapiserver
 
 import (

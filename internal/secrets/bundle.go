@@ -33,7 +33,7 @@ func bundleRequest(request Request, recorded entry, now time.Time) (*Request, er
 	return nil, nil // other configs have no bundle
 }
 
-// withOld returns the value of the current Secret, followed by the value of the old one unless that has expired.
+// withOld returns the value of the current Secret, followed by the value of the old Secret unless the old Secret has expired.
 func withOld(recorded entry, key string, now time.Time) ([][]byte, error) {
 	current := recorded.current.Data[key]
 	if recorded.old == nil {

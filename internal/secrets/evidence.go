@@ -13,7 +13,7 @@ import (
 
 // Evidence describes the observed objects about the keys of a logical name. It decides whether a new key may be generated if the current
 // Secret does not exist, and whether the current key may replace the keys in use if it does. Without a key, data cannot be read and tokens
-// and certificates are refused, so another one must not replace one that was lost.
+// and certificates are refused, so a new key must not replace a lost one.
 type Evidence struct {
 	// Preparing is true while a rotation to a new key is being prepared.
 	Preparing bool
@@ -44,8 +44,8 @@ type LostKey struct {
 	Confirmed bool
 }
 
-// Replaced returns the lost key that the current one, which exists, must not replace, or nil. The status of the owner may be older than the
-// rotation to the lost key. If the current one was generated because its loss was confirmed, it may replace any.
+// Replaced returns a lost key that the current key, which exists, must not replace, or nil. The status of the owner may be older than the
+// rotation to the lost key. If the current key was generated because its loss was confirmed, it may replace any key.
 func (e Evidence) Replaced() *LostKey {
 	for i := range e.InUse {
 		if !e.InUse[i].Confirmed && !e.Confirmed {

@@ -65,7 +65,8 @@ const (
 )
 
 // NewInventory decides which content is renewed. Observed are the Secrets with LabelManagedBy and LabelManagerIdentity in the order of the
-// list; others among them are ignored. Donors are the Secrets with LabelUseDataFor. It fails if a lifetime label cannot be parsed.
+// list; the Inventory ignores other Secrets in the list. Donors are the Secrets with LabelUseDataFor. It fails if a lifetime label cannot
+// be parsed.
 func NewInventory(options Options, observed, donors []corev1.Secret, now time.Time) (*Inventory, error) {
 	inventory := &Inventory{options: options, rotation: map[string]string{}, entries: map[string]entry{}}
 	for i := range observed {
@@ -226,9 +227,9 @@ func rotationOf(secret *corev1.Secret) (time.Time, error) {
 	return timeOfLabel(secret, LabelLastRotation)
 }
 
-// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. A Secret
-// of a later rotation is newer, then a Secret that was created later. Of Secrets that were created in the same second, the first in the
-// list is returned.
+// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. If only a
+// rotation replaces the content, a Secret of a later rotation is newer. Within a rotation, and for other content, a Secret that was created
+// later is newer. Of Secrets that were created in the same second, the first in the list is returned.
 func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	newest, _ := i.newest(logicalName, except, func(*corev1.Secret) (bool, error) { return true, nil }) // it never fails
 	return newest

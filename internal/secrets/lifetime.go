@@ -73,7 +73,7 @@ func (l lifetime) isOver(now time.Time) bool { return now.After(l.validUntil) }
 // isEarly reports whether the validity begins so far in the future that the clock was ahead at the time of issue.
 func (l lifetime) isEarly(now time.Time) bool { return l.issuedAt.After(now.Add(maxAhead)) }
 
-// lifetimeOfLabels returns false if one of the labels is missing.
+// lifetimeOfLabels returns the lifetime that the labels of a Secret show, and false if one of these labels is missing.
 func lifetimeOfLabels(secret *corev1.Secret) (lifetime, bool, error) {
 	if secret.Labels[LabelIssuedAt] == "" || secret.Labels[LabelValidUntil] == "" {
 		return lifetime{}, false, nil

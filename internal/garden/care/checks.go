@@ -337,9 +337,9 @@ func (f facts) exists(key types.NamespacedName) bool {
 	})
 }
 
-// conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label decides, or else the component
-// that the ManagedResource belongs to, because earlier releases did not set the label, or else its class: only ManagedResources for the
-// virtual cluster have no class.
+// conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label rollout.LabelConditionType
+// decides, or else the component that the ManagedResource belongs to, because earlier releases did not set the label, or else its class:
+// only ManagedResources for the virtual cluster have no class.
 func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionType {
 	if labelled := corev1beta1.ConditionType(mr.Labels[rollout.LabelConditionType]); slices.Contains(managed, labelled) {
 		return labelled

@@ -51,7 +51,9 @@ func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition
 	return corev1beta1.UpdatedCondition(h.clock, old, h.failed(old, v.reason), v.reason, v.message)
 }
 
-// failed returns the status of a condition after its check has failed.
+// failed returns Progressing or False for a condition whose check has failed. Without a threshold it is False. With a threshold it is
+// Progressing directly after True, if the reason of False changes, and until the threshold has passed since the condition became
+// Progressing or the last operation succeeded.
 func (h history) failed(old corev1beta1.Condition, reason string) corev1beta1.ConditionStatus {
 	threshold, configured := h.thresholds[old.Type]
 	if !configured {

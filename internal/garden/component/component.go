@@ -42,7 +42,7 @@ type Component struct {
 	// Unwanted. A reconciliation deletes Sets, Leftovers and AccessSecrets of an unwanted component, even if Own.Deploy is true; it skips the
 	// task of a row that has none of these three.
 	Unless func(values.Values) string
-	// Skippable is true if the configuration of the operator may skip the component: see values.Operator.
+	// Skippable is true if the configuration of the operator may skip the component: see SkipComponents of values.Operator.
 	Skippable bool
 	// Requires are the names of all skippable rows that the component needs. If the configuration skips one of them, it skips the component,
 	// too.
@@ -78,7 +78,7 @@ type Component struct {
 	// KeyUsers are its objects that name keys and authorities, and not only their bundles: Deployments and ManagedResources. A key that they
 	// name and that does not exist was lost.
 	KeyUsers []Object
-	// Condition is the type of the condition of the Garden that Sets, Deployments and Etcds count for.
+	// Condition is the type of the condition of the Garden that Sets, Deployments, Etcds and Workloads count for.
 	Condition corev1beta1.ConditionType
 	// Deployments and Etcds are the names of the Deployments and Etcds of the control plane without which the condition is not True.
 	Deployments, Etcds []string
@@ -126,8 +126,8 @@ func (c Component) OnlyForSkipped(v values.Values) bool {
 	return c.OnlyFor != "" && slices.Contains(v.SkipComponents, c.OnlyFor) && (c.Unless == nil || c.Unless(v) == "")
 }
 
-// Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ: package install
-// must not replace a step that was forgotten.
+// Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ, because package
+// install must not do its default work in place of a step that was not registered by mistake.
 type Own struct {
 	Deploy, Await, Destroy bool
 	// Objects is true if a step returns the objects, because they depend on the cluster.

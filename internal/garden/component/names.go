@@ -62,7 +62,7 @@ const (
 	DNSRecords = "dns-records"
 	// Etcds is the row of the etcds of the virtual cluster.
 	Etcds = "etcds"
-	// NoManagedResources is the step of a deletion after which the runtime cluster has no ManagedResource.
+	// NoManagedResources is the step of a deletion after which the runtime cluster has no ManagedResource of class seed.
 	NoManagedResources = "managed-resources"
 	// Unused is the step of a deletion that checks that the virtual cluster has no Seeds and Shoots. It must succeed before anything is
 	// destroyed.

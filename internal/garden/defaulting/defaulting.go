@@ -22,8 +22,8 @@ const (
 // anonymousForbiddenFrom is the minor version of Kubernetes from which on enableAnonymousAuthentication must not be set.
 const anonymousForbiddenFrom = 35
 
-// Garden sets defaults in the spec. Fields that are set keep their values, and a second call changes nothing. Old forms of fields
-// stay as they are, because patches are computed between two typed Gardens.
+// Garden sets defaults in the spec. Fields that are set keep their values, and a second call changes nothing. Deprecated forms of fields,
+// such as spec.runtimeCluster.ingress.domain, stay as they are, because the webhook patches only fields that this function changes.
 //
 // One field is removed: an enableAnonymousAuthentication of false, which earlier defaulting has stored, when the version of Kubernetes
 // does not allow the field any more.

@@ -148,7 +148,7 @@ func (p etcdTasks) destroyEtcds(ctx context.Context) error {
 	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ETCDs, objects...)
 }
 
-// destroyDruid fails as long as there are objects that etcd-druid has to delete.
+// destroyDruid destroys etcd-druid. It fails as long as there are objects that etcd-druid has to delete.
 func (p etcdTasks) destroyDruid(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd-druid"); err != nil {
 		return err
@@ -156,7 +156,8 @@ func (p etcdTasks) destroyDruid(ctx context.Context) error {
 	return p.Installer.Destroy(ctx, etcddruid.Component)
 }
 
-// destroyETCDDefinitions fails as long as there are objects of these kinds: they are the data of the virtual cluster.
+// destroyETCDDefinitions destroys the definitions for etcd-druid. It fails as long as there are objects of their kinds, which stand for the
+// data of the virtual cluster.
 func (p etcdTasks) destroyETCDDefinitions(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err

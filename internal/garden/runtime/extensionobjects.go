@@ -32,9 +32,9 @@ var extensionKind = operatorv1alpha1.SchemeGroupVersion.WithKind("Extension")
 // extensionTasks do the work for the rows of objects of extensions: DNS records, backups and Extensions.
 type extensionTasks struct{ *Platform }
 
-// reconcileObjects deploys objects of extensions, and waits until their controllers have reconciled them. It requests a reconciliation only
-// where the last one did not succeed, and where the Secret of the object has changed since: controllers do not follow these Secrets. So a
-// reconciliation of an unchanged Garden writes nothing.
+// reconcileObjects deploys objects of extensions, and waits until their controllers have reconciled them. It requests a reconciliation of
+// an object only if the last one did not succeed, or if the Secret of the object has changed since: controllers do not follow these
+// Secrets. So a reconciliation of an unchanged Garden writes nothing.
 //
 // Each reconciliation may take as long as within, or as long as the default if it is 0.
 func reconcileObjects[T client.Object](ctx context.Context, p extensionTasks, within time.Duration, objects ...T) error {
@@ -134,8 +134,8 @@ func (p extensionTasks) dnsSteps() install.Steps {
 	return steps
 }
 
-// deployDNSRecords deletes stale DNSRecords first: a DNSRecord of another provider may be for the same host, and its deletion would remove
-// what the new one has written.
+// deployDNSRecords deletes stale DNSRecords, and then deploys the wanted ones. A stale DNSRecord of another provider may be for the same
+// host, and a later deletion of it would remove the record set that the new DNSRecord has written.
 func (p extensionTasks) deployDNSRecords(ctx context.Context) error {
 	gateway := &corev1.Service{}
 	key := client.ObjectKey{Namespace: istio.GatewayNamespace, Name: istio.Gateway}

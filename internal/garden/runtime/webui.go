@@ -15,7 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// passwords returns the objects that make the gateway ask for passwords, also for the hosts of routes in the cluster: these change later.
+// passwords returns the objects that make the gateway ask for passwords, also for the hosts of the existing routes, which change after
+// these objects.
 func (p *Platform) passwords(ctx context.Context) (component.Objects, error) {
 	found, err := p.Installer.Generate(ctx, basicauth.Component)
 	if err != nil {

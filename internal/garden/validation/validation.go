@@ -1,5 +1,6 @@
-// Package validation decides whether a Garden is allowed. It only computes. The webhook asks it about requests, and the reconciler asks it
-// about the stored Garden, because the webhook may have been unavailable when the Garden was stored.
+// Package validation decides whether a Garden is allowed. It only computes: functions that judge a part of a Garden return an error for
+// each mistake in this part. The webhook asks it about requests, and the reconciler asks it about the stored Garden, because the webhook
+// may have been unavailable when the Garden was stored.
 //
 // Rules that the schema of the CRD has are not repeated, as the API server applies them to every Garden that is stored.
 package validation

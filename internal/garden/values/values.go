@@ -40,7 +40,7 @@ type Operator struct {
 	NetworkPolicyWorkers int
 	// NamespaceSelectors select namespaces whose Services get NetworkPolicies, in addition to the namespaces of the Garden.
 	NamespaceSelectors []metav1.LabelSelector
-	// DefaultSeccompProfile is the feature gate of that name.
+	// DefaultSeccompProfile is the feature gate DefaultSeccompProfile.
 	DefaultSeccompProfile bool
 	// ProjectController is true if project-controller reconciles Projects in place of gardener-controller-manager.
 	ProjectController bool
@@ -58,8 +58,8 @@ type Operator struct {
 	Perses bool
 	// Images are the images of other projects' programs.
 	Images images.List
-	// ComponentImages are lists of images, by the names of components. Each list is for a component that deploys further images, and the
-	// component reads it itself.
+	// ComponentImages are lists of images in YAML, by the names of components that deploy further images, such as etcd-druid. The component
+	// itself reads its list.
 	ComponentImages map[string]string
 	// RuntimeKubernetes is the version of the runtime cluster. Nil: unknown, which counts as old.
 	RuntimeKubernetes *version.Version
@@ -88,7 +88,7 @@ type Values struct {
 	Extensions []operatorv1alpha1.GardenExtension
 	// Networks are networks of the runtime cluster.
 	Networks Networks
-	// PodsHaveIPv6 is true if a network of Pods of the runtime cluster is one of IPv6.
+	// PodsHaveIPv6 is true if one of the networks of Pods of the runtime cluster is an IPv6 network.
 	PodsHaveIPv6 bool
 	// DualStack is true if the runtime cluster has both families of IP addresses.
 	DualStack bool
@@ -106,7 +106,7 @@ type Values struct {
 	TopologyAwareRouting bool
 	// Autoscaling are settings for the vertical pod autoscaler.
 	Autoscaling operatorv1alpha1.VerticalPodAutoscaler
-	// HighAvailability is true if the control plane of the virtual cluster has more replicas.
+	// HighAvailability is true if the Garden asks for a highly available control plane of the virtual cluster, which has more replicas.
 	HighAvailability bool
 	// LoadBalancers are settings for Services of type LoadBalancer.
 	LoadBalancers operatorv1alpha1.LoadBalancerServices

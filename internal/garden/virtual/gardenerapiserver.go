@@ -127,7 +127,8 @@ func (g gardenerAPIServer) register(ctx context.Context) error {
 	return g.deployVirtual(ctx, gardenerapiserver.Component, append(objects, info))
 }
 
-// address returns the address of the Service in the runtime cluster. In the plan of a garden that has none yet, it is unspecified.
+// address returns the address of the Service in the runtime cluster. In the plan of a Garden whose Service does not exist yet, it is
+// 0.0.0.0.
 func (g gardenerAPIServer) address(ctx context.Context) (netip.Addr, error) {
 	service, err := read(ctx, g.namespace, gardenerapiserver.Name, &corev1.Service{})
 	switch {

@@ -210,8 +210,9 @@ func (r rewriter) unlabel(ctx context.Context, resources []string) error {
 	return r.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
 }
 
-// rewrite sets the label of objects whose label matches, or removes it if the value is empty. It returns the number of objects. It fails at
-// the end if the virtual cluster refuses to write some objects, and if it does not serve a resource.
+// rewrite sets the label KeyName to value, or removes the label if value is empty, on all objects whose label KeyName satisfies the
+// operator matches. It returns the number of objects. It fails at the end if the virtual cluster refuses to write some objects, or if
+// unserved returns an error for a resource that the virtual cluster does not serve.
 func (r rewriter) rewrite(ctx context.Context, resources []string, matches selection.Operator, value string) (number int, err error) {
 	defer func() {
 		if err != nil {

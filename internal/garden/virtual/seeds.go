@@ -49,7 +49,7 @@ const (
 	seedUser = "gardener.cloud:system:seed:"
 )
 
-// renewal is a renewal of credentials in Seeds, which a rotation needs before it is prepared.
+// renewal is a renewal of credentials in Seeds, which must end before a rotation can change from phase Preparing to Prepared.
 type renewal struct {
 	// operation requests the renewal in the annotation gardener.cloud/operation of a Seed.
 	operation string
@@ -198,7 +198,7 @@ func (s seeds) advance(ctx context.Context, r renewal, anew bool) (problems []st
 	return problems, group.Wait()
 }
 
-// annotate sets annotations of a Seed unless it has changed: a change means that the Seed has to be judged again.
+// annotate sets annotations of a Seed unless the Seed has changed since it was read: then the next call of advance decides again.
 func (s seeds) annotate(
 	ctx context.Context, virtual client.Client, seed *metav1.PartialObjectMetadata, annotations map[string]string,
 ) error {

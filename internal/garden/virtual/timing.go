@@ -19,7 +19,7 @@ type Timing struct {
 	Bootstrap time.Duration
 	// ResourceManager is the longest wait for the resource manager to be healthy; default 5m.
 	ResourceManager time.Duration
-	// Connection is the longest wait for the token of the operator; default 30s.
+	// Connection is the longest wait for the token of the operator, and for the removal of leftovers in the virtual cluster; default 30s.
 	Connection time.Duration
 	// Gardener is the longest wait for a program of Gardener to be rolled out; default 5m.
 	Gardener time.Duration

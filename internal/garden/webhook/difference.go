@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/patch"
 )
 
-// fields returns an object as JSON decodes it.
+// fields returns the map that JSON decodes an object to.
 func fields(object any) (map[string]any, error) {
 	encoded, err := json.Marshal(object)
 	if err != nil {

@@ -109,7 +109,7 @@ func (e Encryption) YAML() ([]byte, error) {
 	return yaml.Marshal(file)
 }
 
-// parseEncryption parses an EncryptionConfiguration. The error has nothing of the text, which has keys.
+// parseEncryption parses an EncryptionConfiguration. The error contains no part of the text, because the text contains keys.
 func parseEncryption(configuration []byte) (encryptionFile, error) {
 	file := encryptionFile{}
 	if yaml.Unmarshal(configuration, &file) != nil || len(file.Resources) == 0 {

@@ -94,7 +94,8 @@ type EncryptionKey struct {
 // LogicalName implements Config.
 func (c EncryptionKey) LogicalName() string { return c.Name }
 
-// Hash implements Config. AESCBC is hashed like an empty provider, because keys from before there was a choice must keep their names.
+// Hash implements Config. AESCBC is hashed like an empty provider, because the Secrets of earlier releases, which only had AESCBC, must
+// keep their names.
 func (c EncryptionKey) Hash() uint64 {
 	return hashStruct("ETCDEncryptionKeySecretConfig",
 		text("Provider", c.storedProvider()), text("Name", c.Name), number("SecretLength", c.SecretLength))

@@ -114,8 +114,8 @@ func (m *Manager) Get(name string, class secrets.Class) (*corev1.Secret, bool) {
 	return secret.DeepCopy(), found
 }
 
-// Newest returns the newest Secret of a logical name, whether this manager has generated it or an earlier one; nil if there is none. A
-// Secret of a later rotation is newer: see secrets.Inventory. It sends no request.
+// Newest returns the newest Secret of a logical name, whether this manager has generated it or an earlier one; nil if there is none. The
+// order is in the comment of secrets.Inventory.Newest. It sends no request.
 func (m *Manager) Newest(name string) *corev1.Secret {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -301,7 +301,8 @@ func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.S
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create secret %q: %w", step.Desired.Name, err)
 		}
-		// Another process was faster, or the labels of the Secret had been removed. Its data is used if it is ours.
+		// Another process was faster, or the labels of the Secret had been removed. Its data is used if the operator wrote it, or if it is a
+		// donor.
 		existing, err := m.adopted(ctx, request.Config.LogicalName(), step.Desired.Name)
 		if err != nil {
 			return nil, err

@@ -199,7 +199,8 @@ func (s Server) EncryptionKey(v values.Values) secrets.Request {
 	}
 }
 
-// encryptionProvider returns the provider that the Garden asks for, or "" for aescbc: keys from before there was a choice name no provider.
+// encryptionProvider returns the provider that the Garden asks for, or "" for aescbc, because keys of earlier releases, which only had
+// aescbc, name no provider.
 func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 	config := v.KubeAPIServer.EncryptionConfig
 	if config == nil || config.Provider == nil {
@@ -212,8 +213,8 @@ func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 	return provider
 }
 
-// CheckProvider fails if the Garden asks for another provider than an existing key has, and it is not known how objects are encrypted. Then
-// all Pods would have to use a new key at once, and some Pods could not read the objects that others write.
+// CheckProvider fails if the Garden asks for another provider than an existing key has. It is for a Garden whose status does not say how
+// objects are encrypted: all its Pods would have to use a new key at once, and some Pods could not read the objects that other Pods write.
 func (s Server) CheckProvider(v values.Values, existing *corev1.Secret) error {
 	used := cmp.Or(secretconfig.EncryptionProvider(existing.Data[secretconfig.DataKeyEncryptionProvider]), secretconfig.AESCBC)
 	if wanted := cmp.Or(encryptionProvider(v), secretconfig.AESCBC); wanted != used {

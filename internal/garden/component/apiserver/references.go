@@ -19,7 +19,7 @@ import (
 type References struct {
 	// AuditPolicy is the text of a Policy; empty if there is none.
 	AuditPolicy string
-	// AuditWebhook is a kubeconfig.
+	// AuditWebhook is the kubeconfig for the audit webhook; nil if there is none.
 	AuditWebhook []byte
 	// AdmissionKubeconfigs are kubeconfigs by the name of the admission plugin.
 	AdmissionKubeconfigs map[string][]byte
@@ -68,8 +68,8 @@ func Names(wanted []Reference) (names ObjectNames) {
 	return names
 }
 
-// Resolve reads the objects. Each of the errors names an object and a key that is missing or malformed, and how to correct it. No error
-// contains a value of a Secret.
+// Resolve calls Read of each reference with the values in the object that it names. Each of the errors names an object and a key that is
+// missing or malformed, and how to correct it. No error contains a value of a Secret.
 func (s Server) Resolve(wanted []Reference, found Found) []error {
 	var problems []error
 	for _, each := range wanted {
@@ -117,7 +117,7 @@ func (r Reference) ReadKeys(content map[string][]byte) error {
 	return nil
 }
 
-// AuditReferences returns the references to an audit policy and to the kubeconfig for a webhook. Reading them fills refs.
+// AuditReferences returns the references to an audit policy and to the kubeconfig for a webhook. Their Read functions fill refs.
 func AuditReferences(audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alpha1.AuditWebhook, refs *References) []Reference {
 	var all []Reference
 	if policy := audit.PolicyRef(); policy != nil {
@@ -136,7 +136,7 @@ func AuditReferences(audit *operatorv1alpha1.AuditConfig, webhook *operatorv1alp
 	return all
 }
 
-// AdmissionReferences returns the references to kubeconfigs of admission plugins. Reading them fills refs.
+// AdmissionReferences returns the references to kubeconfigs of admission plugins. Their Read functions fill refs.
 func AdmissionReferences(p Plugins, refs *References) []Reference {
 	refs.AdmissionKubeconfigs = map[string][]byte{}
 	var all []Reference

@@ -53,8 +53,8 @@ type Rewrite struct {
 }
 
 // PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt the resources in always in every Garden. A rewrite
-// is necessary while a rotation of the key is in phase Preparing or Completing, and if the resources or the provider differ from the
-// recorded ones, or are not recorded.
+// is necessary while a rotation of the key is in phase Preparing or Completing, and if the resources or the provider differ from the status
+// of the Garden, or the status does not record them.
 func PlanRewrite(v values.Values, always []string) Rewrite {
 	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
 	for _, config := range []*operatorv1alpha1.EncryptionConfig{v.KubeAPIServer.EncryptionConfig, v.GardenerAPIServer.EncryptionConfig} {

@@ -85,7 +85,7 @@ func VPA() ([]*unstructured.Unstructured, error) {
 // Istio returns the definitions for Istio.
 func Istio() ([]*unstructured.Unstructured, error) { return copies(istio()) }
 
-// Fluent returns the definitions for fluent-operator, without those for fluentd.
+// Fluent returns the definitions for fluent-operator, without the definitions for fluentd.
 func Fluent() ([]*unstructured.Unstructured, error) { return copies(fluent()) }
 
 // Monitoring returns the definitions for prometheus-operator.

@@ -76,7 +76,7 @@ const (
 type Secrets struct {
 	CA, Server, Client string
 	PeerCA, PeerServer string
-	// Backup is the Secret with the credentials for the bucket. Empty: the one that the Garden names.
+	// Backup is the Secret with the credentials for the bucket. Empty: the Secret that the Garden names.
 	Backup string
 }
 
@@ -277,9 +277,9 @@ func store(v values.Values, secrets Secrets, live *druidcorev1alpha1.Etcd) *drui
 	}
 }
 
-// Autoscaler returns the VerticalPodAutoscaler of an etcd. Live is the one in the cluster, nil if there is none: its eviction requirements
-// are kept, because package eviction sets them by the annotations. No eviction takes resources away from the main etcd; in the maintenance
-// window, one may take them away from the events etcd.
+// Autoscaler returns the VerticalPodAutoscaler of an etcd. Live is the VerticalPodAutoscaler in the cluster, nil if there is none: its
+// eviction requirements are kept, because package eviction sets them by the annotations. Evictions never reduce the resources of the main
+// etcd, and reduce the resources of the events etcd only in the maintenance window.
 func Autoscaler(v values.Values, role Role, live *unstructured.Unstructured) client.Object {
 	f := role.figures(v)
 	least := pods.Memory(f.leastMemory)

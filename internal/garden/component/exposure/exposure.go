@@ -1,7 +1,8 @@
 // Package exposure returns the objects by which clients reach the API server of the virtual cluster: its Service, and the objects of Istio
 // with which the gateway passes TLS connections through to that Service by their server names.
 //
-// All objects are deployed directly. Clients connect to the load balancer of the gateway; the user maintains the DNS records for the hosts.
+// All objects are deployed directly. Clients connect to the load balancer of the gateway. The DNS records for the hosts are DNSRecords of
+// package extensionobjects; if the Garden has no DNS providers, the user maintains them.
 package exposure
 
 import (
@@ -24,7 +25,7 @@ const (
 )
 
 // clientNamespaces selects the namespaces whose Pods may connect to the Pods of the Service: the namespace of the gateway, and namespaces
-// with a label.
+// with the label networking.gardener.cloud/access-target-apiserver=allowed.
 const clientNamespaces = `[{"matchLabels":{"gardener.cloud/role":"istio-ingress"}},` +
 	`{"matchLabels":{"networking.gardener.cloud/access-target-apiserver":"allowed"}}]`
 
@@ -62,7 +63,7 @@ func Routes(v values.Values) []client.Object {
 	return []client.Object{service.Gateway(hosts), service.Route(Name, hosts), service.Destination(trafficPolicy())}
 }
 
-// trafficPolicy limits connections. The gateway passes the client's TLS through. Locality applies only together with outlier detection.
+// trafficPolicy limits connections. The gateway passes the client's TLS through. Istio ignores localityLbSetting without outlier detection.
 func trafficPolicy() map[string]any {
 	return map[string]any{
 		"connectionPool": map[string]any{"tcp": map[string]any{

@@ -23,7 +23,7 @@ type Activated struct {
 
 	// Early is true if the object is reconciled before kube-apiserver is deployed.
 	Early bool
-	// Within is how long the reconciliation may take. 0: the default.
+	// Within is how long the reconciliation may take. 0: the default of package runtime.
 	Within time.Duration
 }
 

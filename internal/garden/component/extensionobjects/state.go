@@ -64,8 +64,8 @@ func (s State) Problem() string {
 // the operator last requested a reconciliation. Missing: the object had no Secret.
 const secretRevision = "espalier.dev/secret-revision"
 
-// NeedsRequest reports whether the operator must request a reconciliation of an object whose Secret has a revision: none is requested, and
-// the last one did not complete the object, or was for another revision.
+// NeedsRequest reports whether the operator must request a reconciliation of an object whose Secret has a revision: the object is not being
+// deleted, no reconciliation is requested, and the last reconciliation did not succeed, or was for another revision.
 func (s State) NeedsRequest(revision string) bool {
 	isOutdated := revision != "" && s.Annotations[secretRevision] != revision
 	return s.DeletionTimestamp == nil && !s.isRequested() && (isOutdated || s.Problem() != "")

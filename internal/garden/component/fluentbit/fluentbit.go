@@ -134,8 +134,8 @@ func regex(expression, format string, decoders ...any) map[string]any {
 	return spec
 }
 
-// toCollector returns an output that sends records by OTLP over HTTP. The program itself has this output, and the plugin of the image
-// fluent-bit-plugin-installer is not needed for it: gardenlet uses that one for the logs of Shoots. Fields of a record other than the line
+// toCollector returns an output that sends records by OTLP over HTTP. fluent-bit itself has this output. It does not need the plugin of the
+// image fluent-bit-plugin-installer, which is for outputs of gardenlet for the logs of Shoots. Fields of a record other than the line
 // become attributes.
 func toCollector(v values.Values, name, match string) client.Object {
 	return part("ClusterOutput", name, map[string]any{"match": match, "retry_limit": "no_limits", "opentelemetry": map[string]any{

@@ -22,7 +22,8 @@ const addTag = `function add_tag_to_record(tag, timestamp, record)
 end
 `
 
-// addTagAndSource takes the names from the tag, which is the path of the file of a container.
+// addTagAndSource takes the names of the Pod, its namespace and its container from the tag, which is the path of the log file of the
+// container.
 const addTagAndSource = `function add_tag_to_record(tag, timestamp, record)
   local pod, namespace, container = string.match(tag, "^kubernetes%.var%.log%.containers%.([^_]+)_([^_]+)_(.+)%-%x+%.log$")
   record["origin"] = "garden"

@@ -37,7 +37,7 @@ func selected(labels map[string]string) *metav1.LabelSelector {
 // inProjects selects namespaces of projects.
 func inProjects() *metav1.LabelSelector { return selected(map[string]string{object.Role: "project"}) }
 
-// inOtherProjects does not select the namespace of the project garden.
+// inOtherProjects selects namespaces of projects except the namespace of the project garden.
 func inOtherProjects() *metav1.LabelSelector {
 	selector := inProjects()
 	selector.MatchExpressions = []metav1.LabelSelectorRequirement{

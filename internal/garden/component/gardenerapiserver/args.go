@@ -80,7 +80,7 @@ func optionalArgs(v values.Values) []string {
 		flags.GateArgs(settings.FeatureGates, versions.GardenerAPIServer.TakesGate))
 }
 
-// wanted returns the references of a Garden. Reading them fills refs.
+// wanted returns the references in the settings of gardener-apiserver. Their Read functions fill refs.
 func wanted(v values.Values, refs *apiserver.References) []apiserver.Reference {
 	settings := v.GardenerAPIServer
 	return append(apiserver.AuditReferences(settings.AuditConfig, settings.AuditWebhook, refs),

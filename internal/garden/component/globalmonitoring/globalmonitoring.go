@@ -49,7 +49,7 @@ func Credentials(values.Values) secrets.Request {
 }
 
 // OfUser returns the Secret of a user out of the Secrets with Labels in the virtual cluster, nil if there is none. It takes the place of
-// the replica. An error is returned for several ones: Seeds do not know which one to use.
+// the replica. OfUser returns an error if users have created several, because Seeds would not know which Secret to use.
 func OfUser(all []corev1.Secret) (*corev1.Secret, error) {
 	var found *corev1.Secret
 	for i := range all {
@@ -66,8 +66,8 @@ func OfUser(all []corev1.Secret) (*corev1.Secret, error) {
 	return found, nil
 }
 
-// Outdated returns the names of those Seeds whose namespace has other credentials than the generated Secret, sorted, out of the Secrets
-// with Labels in the virtual cluster. The Secret of a user takes the place of the generated one.
+// Outdated returns the sorted names of the Seeds whose namespace has no Secret with the current credentials. All are the Secrets with
+// Labels in the virtual cluster. Current are the credentials in the Secret of a user, or else in the generated Secret.
 func Outdated(all []corev1.Secret, generated *corev1.Secret, seeds []string) []string {
 	current := generated
 	copies := map[string][]*corev1.Secret{}

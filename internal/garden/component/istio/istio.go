@@ -101,7 +101,7 @@ func emptyDir(medium corev1.StorageMedium) corev1.VolumeSource {
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}
 }
 
-// optional makes a volume with a ConfigMap or a Secret empty as long as that does not exist.
+// optional makes a volume with a ConfigMap or a Secret empty as long as the ConfigMap or the Secret does not exist.
 func optional(source corev1.VolumeSource) corev1.VolumeSource {
 	switch {
 	case source.ConfigMap != nil:

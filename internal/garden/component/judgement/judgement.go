@@ -95,8 +95,8 @@ func OldPods(pods []corev1.Pod, replicas int32) string {
 		"; if such a node does not come back, make sure that it is down, and then delete the Node, or delete its Pods with --force"
 }
 
-// FormerClients returns the Pods, in the order of their names, that may still use a kubeconfig of the virtual cluster other than the
-// current one, which is the name of a Secret.
+// FormerClients returns the Pods, in the order of their names, that may still use an earlier generic token kubeconfig of the virtual
+// cluster. Current is the name of the Secret with the current one.
 func FormerClients(pods []corev1.Pod, current string) []corev1.Pod {
 	former := slices.DeleteFunc(Unfinished(pods), func(each corev1.Pod) bool {
 		pod := &corev1.Pod{Spec: each.Spec} // the annotations of a Pod may be outdated
@@ -141,7 +141,8 @@ func isUnfinished(pod *corev1.Pod) bool {
 // revision is an annotation in which the controller of Deployments numbers the ReplicaSets of a Deployment.
 const revision = "deployment.kubernetes.io/revision"
 
-// isFirstRolloutReady reports whether a Deployment has never had another ReplicaSet than its first one, and all replicas of that are ready.
+// isFirstRolloutReady reports whether a Deployment has never had another ReplicaSet than its first one, and all replicas of this ReplicaSet
+// are ready.
 func isFirstRolloutReady(d *appsv1.Deployment) bool {
 	desired, status := ptr.Deref(d.Spec.Replicas, 1), d.Status
 	return d.Annotations[revision] == "1" && status.ObservedGeneration >= d.Generation &&

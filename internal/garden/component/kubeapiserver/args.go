@@ -212,7 +212,8 @@ func RuntimeConfig(v values.Values) map[string]bool {
 	return config
 }
 
-// knowsAPI reports whether kube-apiserver of the version has an API. Keys that begin with api/ are sets of APIs, or the core API.
+// knowsAPI reports whether kube-apiserver of the version has an API. It is true for all keys that begin with api/: they are sets of APIs,
+// or the core API.
 func knowsAPI(v values.Values, api string) bool {
 	return strings.HasPrefix(api, "api/") || kubernetes(v).API(api) == versions.Present
 }

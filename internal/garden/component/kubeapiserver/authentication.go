@@ -40,7 +40,7 @@ func oidc(v values.Values) *operatorv1alpha1.OIDCConfig {
 	return config
 }
 
-// enabled reports whether a feature gate that is on by default is not switched off. A gate that the version does not have is on.
+// enabled reports whether the Garden does not switch off a feature gate that is on by default. A gate that the version does not have is on.
 func enabled(v values.Values, gate string) bool {
 	value, set := v.KubeAPIServer.FeatureGates[gate]
 	return !set || value || !kubernetes(v).TakesGate(gate, value)

@@ -27,7 +27,7 @@ const settingsPath = "spec.virtualCluster.kubernetes.kubeAPIServer"
 type References struct {
 	apiserver.References
 
-	// AuthenticationWebhook is a kubeconfig.
+	// AuthenticationWebhook is the kubeconfig for the authentication webhook; nil if there is none.
 	AuthenticationWebhook []byte
 	// Authentication is an AuthenticationConfiguration; nil if there is none.
 	Authentication map[string]any
@@ -51,8 +51,8 @@ func Names(v values.Values) apiserver.ObjectNames {
 	return apiserver.Names(wanted(v, &References{}))
 }
 
-// Resolve returns the contents of the objects. The error names every object and key that is missing or malformed, and how to correct it. It
-// contains no value of a Secret.
+// Resolve returns the contents of the objects that the Garden refers to. The error names every object and key that is missing or malformed,
+// and how to correct it. It contains no value of a Secret.
 func Resolve(v values.Values, found Found) (References, error) {
 	var refs References
 	problems := server(v).Resolve(wanted(v, &refs), found.Found)
@@ -68,7 +68,7 @@ func Resolve(v values.Values, found Found) (References, error) {
 	return refs, errors.Join(problems...)
 }
 
-// wanted returns the references of a Garden. Reading them fills refs.
+// wanted returns the references in the settings of kube-apiserver. Their Read functions fill refs.
 func wanted(v values.Values, refs *References) []apiserver.Reference {
 	settings := v.KubeAPIServer
 	all := apiserver.AuditReferences(settings.AuditConfig, settings.AuditWebhook, &refs.References)

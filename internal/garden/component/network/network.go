@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
-// Labels of Pods that may connect to a target. Package networkpolicies returns the NetworkPolicies that select these labels. The policies
-// for public and private networks exist only in the namespace of the Garden, the other policies also in the namespaces of Istio.
+// Labels of Pods that may connect to a target. netpol-controller makes the NetworkPolicies that select these labels, in the namespaces of
+// the Garden and of Istio. In the namespaces of Istio, it makes no policies for public and private networks.
 const (
 	toDNS              = "networking.gardener.cloud/to-dns"
 	toRuntimeAPIServer = "networking.gardener.cloud/to-runtime-apiserver"

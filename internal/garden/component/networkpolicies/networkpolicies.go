@@ -51,8 +51,8 @@ func Objects(v values.Values) []client.Object {
 	return objects
 }
 
-// ofController lets netpol-controller connect to the ports of the API server at any address. The addresses can change at any time, and its
-// own policy with the former ones would disconnect it, so that it could not correct them.
+// ofController lets netpol-controller connect to the ports of the API server at any address. The addresses can change at any time. With a
+// policy of its own for the former addresses, netpol-controller could not connect any more, and could not correct the policy.
 func ofController(v values.Values) client.Object {
 	allows := policy(v.Namespace, "networkpolicies-to-runtime-apiserver",
 		"Allows egress traffic to the ports of the API server, at any address, for pods of netpol-controller.")
@@ -65,7 +65,7 @@ func ofController(v values.Values) client.Object {
 }
 
 // toMetadataService lets the Pods that read and write backups connect to the metadata service of the cloud: the members of the main etcd,
-// and the Pods that compact its backups. etcd-druid gives both the label.
+// and the Pods that compact its backups. etcd-druid sets the label app.kubernetes.io/part-of of both.
 func toMetadataService(v values.Values) client.Object {
 	allows := policy(v.Namespace, "etcd-main-to-metadata-service",
 		"Allows egress traffic to link-local addresses without blocked ones for pods of the main etcd.")
@@ -108,8 +108,8 @@ func policy(namespace, name, description string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// Successor returns the name of the general policy of netpol-controller that takes the place of a policy which earlier releases of the
-// operator deployed, and whether the name is of one of those.
+// Successor returns the name of the general policy of netpol-controller that takes the place of a policy of earlier releases of the
+// operator. It returns false if name is not the name of such a former policy.
 func Successor(name string) (string, bool) {
 	target, former := strings.CutPrefix(name, "garden-to-")
 	return "allow-to-" + target, former && slices.Contains([]string{"dns", "private-networks", "public-networks", "runtime-apiserver"}, target)

@@ -24,7 +24,7 @@ type Autoscaler struct {
 	Container string
 	// MinAllowed are the lowest requests that the autoscaler sets, and MaxAllowed the highest ones.
 	MinAllowed, MaxAllowed corev1.ResourceList
-	// WithLimits changes limits in proportion to requests.
+	// WithLimits makes the autoscaler change limits in proportion to requests. False: limits stay as they are.
 	WithLimits bool
 	// EvictionRequirements must be fulfilled before a Pod is evicted. Nil: there are none.
 	EvictionRequirements []any

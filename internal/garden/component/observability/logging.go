@@ -27,7 +27,8 @@ const (
 	CollectorPort    = 4318
 	// CollectorContainer is the name that the OpenTelemetry operator gives the container of the collector.
 	CollectorContainer = "otc-container"
-	// ValiService and ValiPort are of vali, and VictoriaLogsService and VictoriaLogsPort of VictoriaLogs.
+	// ValiService and ValiPort are the Service of vali and its port, VictoriaLogsService and VictoriaLogsPort the Service of VictoriaLogs and
+	// its port.
 	ValiService         = "logging"
 	ValiPort            = 3100
 	VictoriaLogsService = "logging-vl"

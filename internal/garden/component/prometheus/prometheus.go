@@ -28,7 +28,7 @@ const (
 	// clusterRole has the rights of all instances. Row prometheus-operator deploys it.
 	clusterRole = "prometheus"
 
-	// keptOfServer are the metrics that an instance keeps of itself.
+	// keptOfServer is a regular expression for the metrics that an instance keeps of itself.
 	keptOfServer = "prometheus_.+|process_.+|go_.+"
 )
 

@@ -18,14 +18,14 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Metrics that programs have from their libraries.
+// Regular expressions for metrics that programs have from their libraries.
 const (
 	ofProcess     = "process_.+|go_(goroutines|gc_duration_seconds|memstats_(alloc|heap_.+|sys)_bytes)"
 	ofClients     = "rest_client_requests_total|rest_client_request_duration_seconds_.+"
 	ofControllers = ofProcess + "|" + ofClients + "|controller_runtime_.+|workqueue_.+|leader_election_.+"
 )
 
-// keptOfAPIServer are the metrics that the instance keeps of API servers, which have thousands of series.
+// keptOfAPIServer is a regular expression for the metrics that the instance keeps of API servers, which have thousands of series.
 var keptOfAPIServer = strings.Join([]string{
 	ofProcess,
 	"apiserver_(request_total|request_duration_seconds_.+|request_terminations_total|response_sizes_.+)",

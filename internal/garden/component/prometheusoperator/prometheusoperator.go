@@ -20,8 +20,8 @@ import (
 // Name is the name of the component, of its ManagedResource and of its objects.
 const Name = component.PrometheusOperator
 
-// operatorRole is the name of the ClusterRole and the ClusterRoleBinding of the program. The manifests of the project itself name theirs
-// prometheus-operator, and a user may have deployed them.
+// operatorRole is the name of the ClusterRole and the ClusterRoleBinding of the program. The project's own manifests use the name
+// prometheus-operator for both, and a user may have deployed these manifests.
 const operatorRole = "gardener.cloud:monitoring:prometheus-operator"
 
 // prometheusRole is the name of the ClusterRole of all instances of Prometheus. It cannot be a name of our own, because gardenlet binds the
@@ -86,7 +86,8 @@ func rules() []rbacv1.PolicyRule {
 			"thanosrulers/scale;thanosrulers/status;scrapeconfigs;scrapeconfigs/status;servicemonitors;servicemonitors/status;podmonitors;"+
 			"podmonitors/status;probes;probes/status;prometheusrules;prometheusrules/status", all),
 		rights.Rule("apps", "statefulsets", all),
-		// It makes the configurations of all instances in the cluster, of which it knows neither namespaces nor names.
+		// prometheus-operator writes the configurations of all instances in the cluster. The role cannot be limited to their namespaces and
+		// names, which are not known.
 		rights.Rule("", "configmaps;secrets", all),
 		rights.Rule("", "pods", "list", "delete"),
 		rights.Rule("", "services;endpoints;services/finalizers", "get", "create", "update", "delete"),

@@ -53,7 +53,7 @@ func NetworkPolicyController() map[string]string {
 	return map[string]string{app: Name, partLabel: networkPolicyPart}
 }
 
-// part is one of the binaries.
+// part is a Deployment of a resource manager, with one of Espalier's binaries.
 type part struct {
 	binary, name string
 	// lease is the name of the lease of managedresource-controller. Other binaries append their names.
@@ -94,7 +94,7 @@ func parts(v values.Values) []part {
 	return all
 }
 
-// Objects returns the objects of all binaries, in the order in which they are deployed, except for the CRD.
+// Objects returns the objects of all binaries, in the order in which they are deployed, without the CRD of ManagedResources.
 func Objects(v values.Values) ([]client.Object, error) {
 	return objects(v, parts(v))
 }

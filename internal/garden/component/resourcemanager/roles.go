@@ -58,7 +58,7 @@ func split(rules []rbacv1.PolicyRule, namespace string) []rbacv1.PolicyRule {
 	})
 }
 
-// renamed replaces names of the binary's own objects in rules.
+// renamed replaces the names of the binary's own objects in rules by the names that these objects have at a place.
 func (p part) renamed(rules []rbacv1.PolicyRule, binary deployable.Binary, place deployable.Place) []rbacv1.PolicyRule {
 	for _, rule := range rules {
 		for j, name := range rule.ResourceNames {

@@ -25,7 +25,7 @@ func Rule(groups, resources string, verbs ...string) rbacv1.PolicyRule {
 // Read returns the verbs that read, followed by the given verbs.
 func Read(further ...string) []string { return append([]string{"get", "list", "watch"}, further...) }
 
-// Named returns a rule for single objects.
+// Named returns the rule, limited to the objects with these names.
 func Named(rule rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 	rule.ResourceNames = names
 	return rule

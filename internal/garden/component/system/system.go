@@ -26,7 +26,7 @@ const (
 	Class300 = "gardener-garden-system-300"
 	// Class200 is for the other parts of the vertical pod autoscaler, gardener-controller-manager and gardener-scheduler.
 	Class200 = "gardener-garden-system-200"
-	// Class100 is for components that observe.
+	// Class100 is for observability components.
 	Class100 = "gardener-garden-system-100"
 )
 

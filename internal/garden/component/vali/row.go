@@ -27,7 +27,7 @@ func row() component.Component {
 // Retention is how long vali and VictoriaLogs keep lines.
 const Retention = 15 * 24 * time.Hour
 
-// Successor is the state of VictoriaLogs.
+// Successor describes VictoriaLogs, which replaces vali.
 type Successor struct {
 	// Since is when VictoriaLogs was deployed, zero if it is not.
 	Since time.Time

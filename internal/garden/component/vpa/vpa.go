@@ -49,7 +49,7 @@ const (
 	certificatePath = "/etc/tls-certs"
 )
 
-// gates are the feature gates of this version. Another one would end the process.
+// gates are the feature gates of this version. The programs end at their start if they get another gate.
 var gates = []string{"CPUStartupBoost", "InPlace", "PerVPAConfig"}
 
 // Credentials are the credentials with which the API server trusts the webhook.
@@ -240,7 +240,7 @@ func addCertificates(d *appsv1.Deployment, credentials Credentials) {
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: healthCheck()}
 }
 
-// webhook returns the configuration that the admission controller does not write itself.
+// webhook returns the MutatingWebhookConfiguration of the admission controller, which does not register itself.
 func webhook(owner object.Owner, credentials Credentials) *admissionregistrationv1.MutatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"remediation.webhook.shoot.gardener.cloud/exclude": "true"}).Meta(webhookConfiguration)
 	meta.Namespace = ""

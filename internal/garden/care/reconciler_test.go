@@ -217,7 +217,7 @@ func TestConditionsFollowTheControlPlane(t *testing.T) {
 		`False ResourceNotFound: managedresources.resources.gardener.cloud "garden-system-virtual" not found`))
 }
 
-// The operator of VictoriaMetrics does not run: its custom resource is accepted, and nothing comes of it.
+// The operator of VictoriaMetrics does not run here: the API server accepts its custom resource, and no Deployment is created.
 func TestConditionFollowsWorkloadsOfCustomResources(t *testing.T) {
 	s := newScene(t)
 	kept := []string{"victoria-operator", "victoria-logs"}

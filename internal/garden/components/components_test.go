@@ -59,7 +59,8 @@ func TestObservabilityComponentsMayBeSkipped(t *testing.T) {
 		To(Equal("The configuration of the operator skips pear, which apple needs."))
 }
 
-// gardenlet leaves the operators of its own objects to the operator of the Garden.
+// In a runtime cluster that is also a Seed, gardenlet does not deploy the operators for its custom resources: it uses the operators of the
+// Garden.
 func TestSeedKeepsTheOperatorsThatItNeeds(t *testing.T) {
 	var kept []string
 	for _, row := range components.All() {
@@ -70,7 +71,7 @@ func TestSeedKeepsTheOperatorsThatItNeeds(t *testing.T) {
 	NewWithT(t).Expect(kept).To(ConsistOf("prometheus-operator", "fluent-operator", "opentelemetry-operator", "victoria-operator"))
 }
 
-// A component names also the components that those need which it needs itself.
+// The list Requires of a row also contains the rows that its required rows require.
 func TestRequiredComponentsMayBeSkippedAndAreComplete(t *testing.T) {
 	g, rows := NewWithT(t), map[string]component.Component{}
 	for _, row := range components.All() {

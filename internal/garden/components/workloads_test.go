@@ -90,7 +90,7 @@ func kindOf(o client.Object) string {
 	return kind.Kind + "." + kind.Group
 }
 
-// isCustom reports whether a group is of neither Kubernetes nor its projects.
+// isCustom reports whether the API group of an object belongs neither to Kubernetes nor to its projects.
 func isCustom(o client.Object) bool {
 	group := o.GetObjectKind().GroupVersionKind().Group
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")

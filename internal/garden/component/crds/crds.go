@@ -71,7 +71,7 @@ func IsDerived(name string) bool { return slices.Contains(derived, name) }
 // ETCD returns the definitions for etcd-druid. Their deletion is protected.
 func ETCD() ([]*unstructured.Unstructured, error) { return protected(etcd()) }
 
-// VPA returns the definitions for the vertical pod autoscaler. They stay when the ManagedResource that contains them is deleted.
+// VPA returns the definitions for the vertical pod autoscaler. Because of an annotation, managedresource-controller never deletes them.
 func VPA() ([]*unstructured.Unstructured, error) {
 	definitions, err := copies(vpa())
 	for _, each := range definitions {

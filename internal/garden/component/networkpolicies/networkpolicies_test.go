@@ -134,8 +134,8 @@ func TestSuccessors(t *testing.T) {
 	}
 }
 
-// netpol-controller closes namespaces. So each label needs its general policy in the namespace of the Pod. The namespaces of Istio have
-// only two of these policies.
+// netpol-controller denies connections by default. So each label needs its general policy in the namespace of the Pod. The namespaces of
+// Istio have only two of these policies.
 func TestNamespacesOfLabelledPodsHaveThePolicy(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob("../*/testdata/*.yaml")

@@ -139,7 +139,7 @@ func TestBootstrapRequest(t *testing.T) {
 	}))
 }
 
-// A ServiceAccount of the runtime cluster that reads Secrets of all namespaces would be worth as much as one with all rights.
+// With a ServiceAccount of the runtime cluster that reads Secrets of all namespaces, an attacker could do as much as with all rights.
 func TestVirtualResourceManagerHasRightsInItsNamespaceOnly(t *testing.T) {
 	g := NewWithT(t)
 	all, err := resourcemanager.VirtualObjects(variants()["full"], withToken())

@@ -272,11 +272,11 @@ func (t *Target) Refresh() error {
 	return nil
 }
 
-// CanExist reports whether an object of that name can exist.
+// CanExist reports whether an object can have this namespace and name.
 func CanExist(namespace, name string) bool { return CheckName(namespace, name) == nil }
 
-// CheckName returns an error if no object of that name can exist. Such a name must not become part of a path: an empty name addresses the
-// whole collection, and "../" another collection.
+// CheckName returns an error if no object can have this namespace and name. Such a name must not become part of a path: an empty name
+// addresses the whole collection, and "../" another collection.
 func CheckName(namespace, name string) error {
 	if name == "" {
 		return errors.New("metadata.name is required")

@@ -34,11 +34,12 @@ type Field struct {
 	// Old and New are the present and the planned value as JSON, cut after 256 bytes; empty if the field has no value.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
-	// Masked replaces Old and New if values must not be shown.
+	// Masked replaces Old and New, which are then empty, if values must not be shown. It describes the change without values, such as "changed
+	// (3 bytes → 5 bytes)".
 	Masked string `json:"masked,omitempty"`
 }
 
-// WithoutValues returns the field without its values.
+// WithoutValues returns the field without its values: Masked is "added", "removed" or "changed", unless it is set already.
 func (f Field) WithoutValues() Field {
 	switch {
 	case f.Masked != "":
@@ -51,9 +52,9 @@ func (f Field) WithoutValues() Field {
 	return Field{Path: f.Path, Masked: "changed"}
 }
 
-// Of lists where two states of an object differ: at most 20 fields; more is how many fields there are besides. If exact is true, both
-// states are complete. Otherwise next is an object that would be sent to the API server, and fields that only live has are not compared,
-// because they may be defaults.
+// Of lists where two states of an object differ: at most 20 fields; more is the number of further fields. If exact is true, both states are
+// complete. Otherwise next is an object that would be sent to the API server, and fields that only live has are ignored, because they may
+// be defaults.
 func Of(live, next *unstructured.Unstructured, exact bool) (fields []Field, more int) {
 	before, after := stripped(live), stripped(next)
 	paths := Paths(before, after, exact)
@@ -124,7 +125,7 @@ func lookup(object map[string]any, path fieldpath.Path) (value any, at position)
 	return value, at
 }
 
-// masked describes a change by the sizes of the two values only.
+// masked describes a change by the sizes of the two values only; see size for plain.
 func masked(before, after any, plain bool) string {
 	switch {
 	case before == nil:

@@ -61,7 +61,8 @@ func additionsBelow(path fieldpath.Path, element fieldpath.PathElement, owned *f
 	return found
 }
 
-// isComposite reports whether a value is a map or list. Package merge compares other values, because it converts them to Go types first.
+// isComposite reports whether a value is a map or list. Additions leaves the comparison of other values to package merge, which first
+// converts them to Go types.
 func isComposite(value any) bool {
 	switch value.(type) {
 	case map[string]any, []any:

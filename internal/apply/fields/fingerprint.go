@@ -127,7 +127,7 @@ func (d digester) write(b []byte) {
 
 // OwnWrites identifies the last writes under the names of Espalier and its peer, as managedFields show them.
 type OwnWrites struct {
-	// writes is a hash of the entries without their fields, and of their times.
+	// writes is a hash of these managedFields entries, including their times, but not of the encoded fields.
 	writes uint64
 	// size is the total length of the encoded fields of these entries.
 	size int

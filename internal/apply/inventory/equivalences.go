@@ -22,14 +22,14 @@ func builtInEquivalences() [][]metav1.GroupKind {
 	}
 }
 
-// Equivalences contains sets of kinds through which the API server serves the same objects, such as an Ingress of two API groups. The zero
-// value contains none.
+// Equivalences contains lists of equivalent kinds, through which the API server serves the same objects, such as an Ingress of two API
+// groups. The zero value contains none.
 type Equivalences struct {
-	// others contains, for each kind, the other kinds of its set, sorted.
+	// others contains, for each kind, the other kinds of its list, sorted.
 	others map[metav1.GroupKind][]metav1.GroupKind
 }
 
-// NewEquivalences returns the built-in sets and the additional sets of the caller. Sets that share a member become one set.
+// NewEquivalences returns the built-in lists and the additional lists of the caller. Lists that share a kind become one list.
 func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
 	members := map[metav1.GroupKind]sets.Set[metav1.GroupKind]{}
 	for _, set := range append(builtInEquivalences(), additional...) {
@@ -49,8 +49,8 @@ func NewEquivalences(additional [][]metav1.GroupKind) Equivalences {
 	return Equivalences{others: others}
 }
 
-// Of returns the other kinds of the set that gk belongs to, sorted by group and kind; nil if it belongs to none. The
-// caller must not change the result.
+// Of returns the kinds that are equivalent to gk, without gk itself, sorted by group and kind; nil if there are none. The caller must not
+// change the result.
 func (e Equivalences) Of(gk metav1.GroupKind) []metav1.GroupKind {
 	return e.others[gk]
 }

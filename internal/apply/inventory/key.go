@@ -53,9 +53,9 @@ func RefKey(r resourcesv1alpha1.ObjectReference) Key {
 	return KeyOf(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).Group, r.Kind, r.Namespace, r.Name)
 }
 
-// Reference returns the entry of the status for an object: its apiVersion, kind, name and namespace, the labels of the manifest
-// overlaid by the injected labels, which include the managed-by label, and the annotations of the manifest, nil if it has none.
-// The result shares no labels or annotations with the input.
+// Reference returns the entry for an object in the status of its set: its apiVersion, kind, name and namespace, the labels of the manifest
+// overlaid by the injected labels, which include the managed-by label, and the annotations of the manifest, nil if it has none. The result
+// shares no labels or annotations with the input.
 func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) resourcesv1alpha1.ObjectReference {
 	reference := resourcesv1alpha1.ObjectReference{Labels: labels.Merge(obj.GetLabels(), injectLabels)}
 	reference.APIVersion, reference.Kind = obj.GetAPIVersion(), obj.GetKind()

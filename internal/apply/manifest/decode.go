@@ -105,7 +105,8 @@ var (
 var errFurtherDocument = fault(`content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, ` +
 	`not by "..."`)
 
-// onlyDocument returns the value of the only document of a YAML text; nil if there is none. Empty documents may follow that document.
+// onlyDocument returns the value of the only document of a YAML text; nil if there is none. Empty documents may follow that document. If
+// strict is true, a key that occurs twice is an error.
 func onlyDocument(raw []byte, strict bool) (any, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.SetStrict(strict)
@@ -241,7 +242,8 @@ func validText(text string) string {
 // exactFloats is the absolute value up to which float64 represents every whole number exactly.
 const exactFloats = 1 << 53
 
-// number converts whole numbers to int64. From exactFloats on, it converts the shortest decimal text of the number.
+// number converts whole numbers that fit to int64, and leaves other numbers as they are. Above exactFloats, it converts the shortest
+// decimal text of the number.
 func number(value float64) (any, error) {
 	switch {
 	case math.IsNaN(value) || math.IsInf(value, 0):

@@ -47,8 +47,9 @@ var errContentAfterSeparator = fault("document separator is followed by content 
 // YAML is decoded as by sigs.k8s.io/yaml (YAML 1.1 booleans, timestamps as text), except that a key which occurs twice is an error. In
 // documents with merge keys ("<<"), the last value of such a key is used, because these documents override merged keys on purpose.
 //
-// Errors are: syntax errors, a further document that Split does not separate, lists and scalars at the top, keys that occur twice, aliases
-// that multiply the document, values that JSON cannot express, nesting deeper than 1,000, documents larger than 3 MiB.
+// Errors are: syntax errors, a separator line with content, a further document that Split does not separate, a byte order mark that is not
+// at the beginning, lists and scalars at the top, keys that occur twice, aliases that multiply the document, values that JSON cannot
+// express, nesting deeper than 1,000, documents larger than 3 MiB.
 func (d Document) Decode() (map[string]any, error) {
 	if len(d.Raw) > maxDocumentBytes {
 		return nil, fault(fmt.Sprintf("document is larger than %d bytes", maxDocumentBytes))

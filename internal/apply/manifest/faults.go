@@ -19,9 +19,9 @@ func (f faultError) Error() string { return string(f) }
 // fault returns an error with a text of this package.
 func fault(text string) error { return faultError(text) }
 
-// DecodingError is the element of a condition's message for one document that could not be read: `Could not decode resource at index <i> in
-// '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package appear unchanged. Other errors are reduced to the position and the
-// kind of fault, because parsers quote their input, which is the content of a Secret.
+// DecodingError returns the part of a condition's message about one document that could not be read: `Could not decode resource at index
+// <i> in '<data key>' in secret '<ns>/<name>': <err>.` Errors of this package appear unchanged. Other errors are reduced to the position
+// and the kind of fault, because parsers quote their input, which is the content of a Secret.
 func DecodingError(index int, dataKey, secretNamespace, secretName string, err error) string {
 	return fmt.Sprintf("Could not decode resource at index %d in '%s' in secret '%s/%s': %s.", index, dataKey, secretNamespace, secretName,
 		toFault(err).Error())
@@ -47,7 +47,8 @@ func jsonFault(err error) error {
 }
 
 // yamlMessage matches an error of the YAML library: a line, if it is known, and the kind of fault. The kind ends before the first character
-// that could belong to a quotation: the library quotes its own text with angle brackets, or as one or two marks.
+// that could begin quoted input. Between angle brackets, or as one or two punctuation marks between single quotes, the library has only
+// text of its own.
 var yamlMessage = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?` +
 	`([a-zA-Z](?:[a-zA-Z0-9 <>-]|'[^a-zA-Z0-9\s']{1,2}')*)`)
 

@@ -145,8 +145,8 @@ func isUTF16(value []byte) bool {
 // otherBreaks are the characters other than a line feed that end a line in YAML 1.1.
 const otherBreaks = "\r\u0085\u2028\u2029"
 
-// brokenSeparator reports whether a line begins with a separator that is followed by more than space and a comment. A comment that contains
-// one of otherBreaks counts as content, because YAML 1.1 ends the comment there.
+// brokenSeparator reports whether a line begins with a separator that is followed by content other than space and a comment. A comment that
+// contains one of otherBreaks counts as content, because YAML 1.1 ends the comment there.
 func brokenSeparator(line []byte) bool {
 	rest, found := bytes.CutPrefix(line, separator)
 	rest = bytes.TrimSpace(rest)

@@ -27,7 +27,8 @@ type Ignored struct {
 // ignoreRule is one item of the annotation, with the paths of its pointers.
 type ignoreRule struct {
 	Pointers []string `json:"pointers"`
-	// Target restricts the rule; an empty field restricts nothing.
+	// Target selects the objects of the rule. Kind is "Kind" or "Kind.group"; Name and Namespace are patterns of path.Match. An empty field
+	// selects all.
 	Target struct {
 		Kind      string `json:"kind"`
 		Name      string `json:"name"`

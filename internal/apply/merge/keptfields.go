@@ -33,7 +33,8 @@ func keptPaths(annotations map[string]string) ([]fieldpath.Path, error) {
 	return paths, nil
 }
 
-// checkKept returns an error if the field at a path must not stay as it is.
+// checkKept returns an error if a path is in apiVersion, kind, metadata or status, which the annotations KeepFields and IgnoreFields cannot
+// select.
 func checkKept(path fieldpath.Path) error {
 	if path[0].FieldName == nil || slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, *path[0].FieldName) {
 		return errors.New("only fields outside of apiVersion, kind, metadata and status can be kept")

@@ -30,7 +30,7 @@ type rule struct {
 	instead [][]string
 }
 
-// apply runs the rules of a kind, for all versions unless a rule limits them.
+// apply runs the rules of a kind, for all of its versions. It returns an error for a CronJob of an unknown version.
 func (r kindRules) apply(gvk schema.GroupVersionKind) error {
 	if gvk.Group == "batch" && gvk.Kind == "CronJob" && gvk.Version != "v1" && gvk.Version != "v1beta1" {
 		return fmt.Errorf("cannot merge objects with gvk: %s", gvk) // the pod template of other versions may be at another path

@@ -1,5 +1,5 @@
 // Package merge computes, from a manifest and the live object, the object with which to replace the live one, and reports whether that
-// write would change anything.
+// write would change anything. A set is a ManagedResource.
 //
 // It merges untyped objects, not Go types, so that no field is lost that the libraries do not know yet. No function changes its inputs, and
 // results share no mutable value with them. The functions accept manifests and live objects of any shape: if a rule reads a value of the
@@ -23,9 +23,10 @@ type Options struct {
 	Origin string
 	// InjectLabels are the labels that every object of the set gets; see InjectedLabels.
 	InjectLabels map[string]string
-	// ForceLabels removes the labels of the live object that the manifest does not want.
+	// ForceLabels removes the labels of the live object that the manifest lacks, except the labels in which Kubernetes stores state.
 	ForceLabels bool
-	// ForceAnnotations removes the annotations of the live object that the manifest does not want.
+	// ForceAnnotations removes the annotations of the live object that the manifest lacks, except the annotations in which Kubernetes, or the
+	// load balancer controller of OpenStack, stores state.
 	ForceAnnotations bool
 	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. Merge removes the labels and
 	// annotations that the manifest has dropped. Nil on the first apply.

@@ -121,7 +121,7 @@ func ofKubernetes(object map[string]any) (labels, annotations []string) {
 }
 
 // mergeTexts merges the labels or annotations of an object. If force is true, it drops the live ones whose key has none of the prefixes in
-// kept.
+// kept. It always drops the live reference annotations.
 func mergeTexts(live, result map[string]any, field string, force bool, kept []string, previous map[string]string) (map[string]string,
 	error,
 ) {

@@ -66,7 +66,7 @@ func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autosc
 }
 
 // Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to read
-// autoscalers, Ensure returns an error, because Espalier would otherwise revert the replicas that they set.
+// autoscalers, or does not list them in time, Ensure returns an error, because Espalier would otherwise revert the replicas that they set.
 func (a *Autoscalers) Ensure(ctx context.Context) error {
 	resources := []schema.GroupVersionResource{horizontalPodAutoscalers}
 	mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version)

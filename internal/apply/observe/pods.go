@@ -87,7 +87,7 @@ func NewPods(lifetime context.Context, options PodOptions) *Pods {
 type Count int
 
 const (
-	// CountUnknown means that the permission to watch pods is missing.
+	// CountUnknown means that pods are not watched: the permission is missing, or Namespaces does not contain the namespace.
 	CountUnknown Count = iota
 	// CountPending means that the first listing has not arrived yet.
 	CountPending
@@ -120,7 +120,7 @@ func (p *Pods) Of(namespace, name string) (health.Rollout, Count) {
 	return deployment.rollout, CountDiffers
 }
 
-// track starts to count the pods of a Deployment in the store of a watch.
+// track starts to count the pods of a Deployment. owner is the store of a watch that shows the Deployment.
 func (p *Pods) track(owner *store, key types.NamespacedName, rollout health.Rollout) {
 	p.mu.Lock()
 	if _, known := p.owners[owner]; !known { // the watch was stopped meanwhile
@@ -353,7 +353,7 @@ func (s *podStore) Replace(next map[types.NamespacedName]podLabels, _ string) {
 	s.onAccessChange(s.access.recordListing(), nil)
 }
 
-// replace replaces all pods by a listing and returns the affected Deployments.
+// replace replaces all pods of the watched namespace by a listing, and returns all Deployments of that namespace.
 func (s *podStore) replace(next map[types.NamespacedName]podLabels) []types.NamespacedName {
 	p := s.pods
 	p.mu.Lock()

@@ -89,7 +89,7 @@ func (o Object) hasSameVerdict(other Object) bool {
 
 // store receives the objects of one watch. mu guards its fields. It calls the callbacks without that lock.
 type store struct {
-	// onChange reports that more than status changed. onVerdict reports a new verdict, a new object or a deleted one.
+	// onChange and onVerdict are Options.OnChange and Options.OnVerdict for the kind of the watch.
 	onChange, onVerdict func(namespace, name string)
 	// verdictOf computes the verdict of a whole object. It is nil in a store of metadata.
 	verdictOf func(object runtime.Object) *health.Verdict
@@ -218,7 +218,8 @@ func (s *store) recordEvent(key types.NamespacedName, object Object) {
 }
 
 // recordOwnWrite stores the result of a write of Espalier. It ignores the result if the watch has already shown a later version: the object
-// may have been deleted since. It calls onChange only if the write changed the origin, because then the previous set has lost the object.
+// may have been deleted since. It calls onChange only if the write changed the origin annotation, because then the previous set has lost
+// the object.
 func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	if !Older(s.observedVersion, object.ResourceVersion) {

@@ -1,5 +1,6 @@
 // Package observe caches the state of managed objects. It runs one watch for each kind, restricted to objects with the managed-by label,
-// and stores a fingerprint and the health of each object. A watch receives only metadata, unless the health of its objects depends on more.
+// and stores a fingerprint and the health of each object. A watch receives only metadata, unless the health of its objects is needed and
+// depends on more. A set is a ManagedResource. A verdict says why an object is not healthy; it is computed from the whole object.
 //
 // A watch starts when a set needs a kind and stops a minute after the last set stopped needing it. If the API server forbids a cluster-wide
 // watch, watches of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the
@@ -67,15 +68,16 @@ type Options struct {
 	Label, Value string
 	// Namespaces are the namespaces in which namespaced kinds are watched; empty means all.
 	Namespaces []string
-	// OnChange is called when more than the status of an observed object changed. It must not block.
+	// OnChange is called when an observed object was created or deleted, or when more than its status changed, except for writes that were
+	// passed to Record. It is also called for all objects of a watch that the API server denies or allows again. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
-	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and when the number of pods of a
-	// Deployment changed. It must not block. Nil: no caller needs verdicts.
+	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and for all objects of a watch that the
+	// API server denies or allows again. It must not block. If it is nil, no caller needs verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
-	// Whole is the client that watches whole objects, of which the health of some kinds is computed. If it is nil, the Watcher computes no
-	// health.
+	// Whole is the client that watches whole objects, from which verdicts are computed. If it is nil, every watch receives only metadata, and
+	// there are no verdicts.
 	Whole *WholeObjects
-	// Pods counts the pods of Deployments. If it is nil, pods are not counted.
+	// Pods counts the pods of the observed Deployments, and reports changes by its own OnChange. If it is nil, pods are not counted.
 	Pods  *Pods
 	Clock clock.WithDelayedExecution
 	Log   logr.Logger
@@ -97,7 +99,8 @@ type Watcher struct {
 // jobKind is the only kind whose objects finish.
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// scope is the set of objects that one watch covers. All versions of a kind share a watch, because they have the same metadata.
+// scope selects the objects that one watch covers: all objects of a kind, those in a namespace, or one object. An empty namespace or name
+// selects all. All versions of a kind share a watch, because they have the same metadata.
 type scope struct {
 	kind            schema.GroupKind
 	namespace, name string
@@ -226,7 +229,8 @@ func (w *Watcher) removeUser(by usage, now time.Time) {
 	}
 }
 
-// scopes lists the widest watches that may serve a need.
+// scopes lists the watches that serve a need: one watch of all namespaces, or, if that is denied or Options.Namespaces is set, one for each
+// namespace. The caller has locked mu.
 func (w *Watcher) scopes(need Need) []scope {
 	if need.Name != "" {
 		return []scope{{kind: need.Kind, namespace: cmp.Or(need.Namespaces...), name: need.Name}}
@@ -308,7 +312,7 @@ func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whol
 }
 
 // verdictFunc returns the function that computes the verdict of an object: by the health rule of its kind, or, if the kind has none, by
-// general rules for the status.
+// general rules for the status. The verdict of a healthy object is nil.
 func verdictFunc(hasRule bool) func(runtime.Object) *health.Verdict {
 	return func(object runtime.Object) *health.Verdict {
 		var verdict health.Verdict

@@ -1,4 +1,5 @@
-// Package managedresource assembles the controllers of ManagedResources and the engine that they share. It contains no rules of its own.
+// Package managedresource assembles the controllers of ManagedResources, called sets here, and the engine that they share. It contains no
+// rules of its own.
 package managedresource
 
 import (

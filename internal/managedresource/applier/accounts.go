@@ -44,7 +44,8 @@ func (r *Planner) accountRefusal(ctx context.Context, mr *resourcesv1alpha1.Mana
 	return "", nil
 }
 
-// refuseDeletion reports that the objects of a set cannot be deleted, because the set may not act with any rights.
+// refuseDeletion reports that the objects of a set cannot be deleted, and why: its ServiceAccount is refused, or it is unknown whether the
+// deletion is suspended. If err is not nil, it only returns err.
 func (r *Reconciler) refuseDeletion(ctx context.Context, p *pass, refusal string, err error) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err

@@ -53,7 +53,7 @@ func (o *outcome) requeueAt(at time.Time) {
 	}
 }
 
-// apply creates and updates the objects of the set until all are in their desired state.
+// apply creates and updates the objects of the set that are not in their desired state, each once. The result contains the failures.
 func (r *Reconciler) apply(ctx context.Context, p *pass) *outcome {
 	result := &outcome{}
 	tasks := r.tasks(p, result)

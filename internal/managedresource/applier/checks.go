@@ -32,7 +32,7 @@ const (
 // Class is the class (spec.class) of the sets that this controller is responsible for.
 type Class string
 
-// Responsible reports whether the set has this class.
+// Responsible reports whether the set has this class. AllClasses is responsible for every set.
 func (c Class) Responsible(mr *resourcesv1alpha1.ManagedResource) bool {
 	return string(c) == resourcesv1alpha1.AllClasses || classOf(mr) == string(c)
 }

@@ -52,7 +52,7 @@ func withVerdicts(clk clock.PassiveClock, conditions []corev1beta1.Condition, ve
 	return corev1beta1.MergeConditions(conditions, updated...)
 }
 
-// hasVerdict reports whether the conditions contain v, apart from its times.
+// hasVerdict reports whether the conditions already contain v, with the same status, reason, message and codes.
 func hasVerdict(conditions []corev1beta1.Condition, v corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, v.Type)
 	return known != nil && known.Status == v.Status && known.Reason == v.Reason && known.Message == v.Message &&
@@ -178,7 +178,7 @@ func completed(conditions []corev1beta1.Condition) bool {
 	return isComplete(conditions) && !hasCode(conditions, codePostponed)
 }
 
-// isComplete is like completed, and ignores drift.
+// isComplete is like completed, but ignores codePostponed.
 func isComplete(conditions []corev1beta1.Condition) bool {
 	known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied)
 	if known == nil {

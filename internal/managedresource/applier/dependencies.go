@@ -162,7 +162,7 @@ func cycleThrough(start, last types.NamespacedName, dependents map[types.Namespa
 	return cycle
 }
 
-// pendingDependency is unmetDependency for a set that has changes: nothing that runs waits.
+// pendingDependency is unmetDependency for a set whose present content was not applied completely. Other sets do not wait.
 func (r *Planner) pendingDependency(ctx context.Context, p *pass) string {
 	if p.recorded() {
 		return ""

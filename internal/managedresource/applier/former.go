@@ -65,7 +65,7 @@ func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet strin
 }
 
 // planUnapproved publishes the plan of a set with content that is not approved. The objects of the content that was applied before are
-// repaired, and have health.
+// repaired, and their health is judged.
 func (r *Reconciler) planUnapproved(ctx context.Context, p *pass) (ctrl.Result, error) {
 	r.observeOnly(ctx, p.mr)
 	restored, _ := r.restoreFormer(ctx, p)

@@ -16,8 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources or the kinds
-// that the target serves have changed since it last read them.
+// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources the kinds
+// that the target serves, or the settings of merges have changed since it last read them, or if a suspension of pruning must be decided
+// again.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before the Secrets are read, so that no later change is missed
 	s := p.set

@@ -21,7 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Planner computes the plans of sets. All fields are required. They are set once, before start.
+// Planner computes the plans of sets. All fields are required, except SourceAs, which Plan does not use, and Accounts. They are set once,
+// before start.
 type Planner struct {
 	Settings
 	// Source reads the source cluster, from caches in a Reconciler, which also writes to it; SourceLive reads without a cache, for example
@@ -71,7 +72,7 @@ func (NoSight) HasFinished(schema.GroupKind, string, string) bool { return false
 
 // Plan returns the plan of a set: the changes that Reconcile would make. The clients, the target and the autoscalers may have the rights of
 // any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set has the annotation
-// that requests a plan, the result only contains a remark about it.
+// that requests a plan, the result is the same, with a remark about the annotation.
 func (r *Planner) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*plan.Plan, error) {
 	p, computed, err := r.newPlan(ctx, mr)
 	if err != nil {

@@ -354,7 +354,8 @@ func (r *Reconciler) patch(ctx context.Context, purpose string, mr *resourcesv1a
 	return nil
 }
 
-// recordOnlyClusterID records in the set that the origins of all its objects have the present cluster ID.
+// recordOnlyClusterID records in the annotations of the set that the origin annotations of all its objects contain the present cluster ID,
+// and no former one.
 func (r *Reconciler) recordOnlyClusterID(ctx context.Context, p *pass) error {
 	if len(p.set.Content.Faults) > 0 || ownership.HasOnlyClusterID(p.mr, r.ClusterID) {
 		return nil
@@ -457,8 +458,8 @@ func (r *Planner) pruner(p *pass) *prune.Pruner {
 	}
 }
 
-// postponeRemoval reports that the deletion of the objects of a set, which has not begun, is suspended, or waits for sets that depend on
-// this one. Requests about the objects have the context bounded.
+// postponeRemoval checks whether the deletion of all objects of a set is suspended, or waits for sets that depend on this one, and reports
+// that in the status. waits is false if the deletion may begin or has begun. Requests about the objects have the context bounded.
 func (r *Reconciler) postponeRemoval(ctx, bounded context.Context, p *pass) (result ctrl.Result, waits bool, err error) {
 	if p.set.Deletion.OfWholeSet() {
 		return ctrl.Result{}, false, nil

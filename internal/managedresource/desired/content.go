@@ -70,8 +70,8 @@ type Released struct {
 	Kind schema.GroupVersionKind
 }
 
-// Settings returns the options for the merges of a set that are the same for all of its objects. Argument managedBy is
-// the value of label resources.gardener.cloud/managed-by.
+// Settings returns the options for the merges of a set that are the same for all of its objects. The argument managedBy is the value of the
+// label resources.gardener.cloud/managed-by.
 func Settings(mr *resourcesv1alpha1.ManagedResource, origin, managedBy string) merge.Options {
 	ignored, _ := merge.ParseIgnored(mr.Annotations) // a set with a malformed annotation is not applied
 	return merge.Options{

@@ -172,8 +172,8 @@ func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	}
 }
 
-// annotations returns the annotations after the change: an annotation that the file does not mention is kept, unless an earlier apply has
-// set it.
+// annotations returns the annotations after the change: an annotation that the file does not contain is kept, unless an earlier kubectl
+// apply has set it.
 func annotations(mr, live *resourcesv1alpha1.ManagedResource) map[string]string {
 	var last struct {
 		Metadata struct{ Annotations map[string]string }

@@ -34,7 +34,7 @@ type change struct {
 	// claim says whether the object belongs to another set. yielded is true if it was left to that set.
 	claim   ownership.Claim
 	yielded bool
-	// ended is true if the object does not exist because it has finished.
+	// ended is true if the object is a Job that does not exist because it has finished.
 	ended bool
 	// sent is the object in the request; nil if no request was necessary. changed are the paths at which live differs from it.
 	sent    *unstructured.Unstructured
@@ -164,7 +164,8 @@ func (e *Engine) compareAndWrite(ctx context.Context, o order) change {
 }
 
 // obstacle returns why the API server would not create the object after a deletion of live. It returns nil if the API server would create
-// it, or if the user wants no dry run. An error that says that the object exists is no obstacle: the API server checks that last.
+// it, if live is being deleted already, or if the manifest has the annotation DeleteUntested. Errors that say that the object exists, or
+// that a quota is exceeded, are no obstacle: the API server checks these last.
 func (e *Engine) obstacle(ctx context.Context, o order, live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() != nil || isUntested(o.manifest) {
 		return nil
@@ -244,7 +245,8 @@ func isUntested(manifest *unstructured.Unstructured) bool {
 
 const immutableField = "field is immutable when `immutable` is set"
 
-// isReplaceable reports whether the object may be deleted and created again after the API server has rejected its update as invalid.
+// isReplaceable reports whether the object may be deleted and created again after the API server has rejected its update as invalid: its
+// annotation DeleteOnInvalidUpdate allows that, or it is an immutable ConfigMap or Secret.
 func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool {
 	if merge.Truthy(merged.GetAnnotations()[resourcesv1alpha1.DeleteOnInvalidUpdate]) {
 		return true

@@ -95,7 +95,8 @@ func decideUnlabelled(f Facts) Action {
 	return Compare
 }
 
-// NewTask returns the task for an action. Recorded is true if the last completed apply was of the content that the set has now.
+// NewTask returns the task for an action. The argument recorded is true if the last completed apply was of the content that the set has
+// now.
 func NewTask(f Facts, next Action, previous *resourcesv1alpha1.ObjectReference, recorded bool) Task {
 	return Task{Facts: f, Action: next, Previous: previous, Yields: f.Same() || !f.Known.Confirmed && recorded}
 }

@@ -65,7 +65,7 @@ type Knowledge struct {
 	Rerun bool
 	// GoneOwner is the owner of the object, if the object is missing and is not created again because that owner does not exist.
 	GoneOwner string
-	// Claimant is the origin of the other set to which the object belongs, "" if there is none.
+	// Claimant is the value of the origin annotation of the object if the object belongs to another set, else "".
 	Claimant string
 	// Unapplied are the fields of the manifest that a merge deliberately did not apply to the object.
 	Unapplied []string

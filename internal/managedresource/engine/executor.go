@@ -46,7 +46,8 @@ type Executor struct {
 }
 
 // Apply carries out the tasks. It processes one wave after the other, and the objects of a wave in parallel. It continues after failures.
-// When a wave is complete, it calls report for each task of the wave.
+// When a wave is complete, it calls report for each task of the wave. If the autoscalers are not known, it reports this error for the tasks
+// of scalable kinds and does not carry them out.
 func (e *Executor) Apply(ctx context.Context, tasks []Task, report func(Task, Outcome)) {
 	if scaled, err := e.watchAutoscalers(ctx, tasks); err != nil {
 		tasks = slices.DeleteFunc(tasks, func(t Task) bool {
@@ -152,7 +153,8 @@ func (e *Engine) mayShowOrigin(t Task) bool {
 	return !e.Target.IsImpersonated() || t.Known.Claimant == t.Seen.Origin
 }
 
-// restores reports whether the creation of the object repairs its deletion by another client.
+// restores reports whether a write of the object reverts a change or deletion by another client: the desired state is as it was applied
+// last.
 func (t Task) restores() bool { return t.Same() && !t.Known.Rerun }
 
 // isProven reports whether managedFields prove that the object is as an earlier process left it. Then the object needs no read. If an

@@ -27,7 +27,8 @@ func collectables() map[string]schema.GroupVersionResource {
 	}
 }
 
-// kindOfReference returns the kind that the given part of a reference annotation stands for; "" if objects of that kind are not collected.
+// kindOfReference returns the kind, such as "Secret", for the kind in the key of a reference annotation, such as "secret"; "" if objects of
+// that kind are not collected.
 func kindOfReference(kind string) string {
 	return map[string]string{references.KindConfigMap: "ConfigMap", references.KindSecret: "Secret"}[kind]
 }

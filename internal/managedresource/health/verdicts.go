@@ -49,7 +49,7 @@ type times struct {
 	written, postponed time.Time
 }
 
-// NewVerdicts returns Verdicts that no controller uses yet. Users lists the sets that contain an object.
+// NewVerdicts returns Verdicts that no controller uses yet. The function users lists the sets that contain an object.
 func NewVerdicts(passive clock.PassiveClock, users func(kind schema.GroupKind, namespace, name string) []types.NamespacedName) *Verdicts {
 	return &Verdicts{clock: passive, users: users, sets: map[types.NamespacedName]times{}}
 }
@@ -137,8 +137,8 @@ func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
 	v.update(set, func(known *times) { known.written = now })
 }
 
-// pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now. Interval is the minimum time
-// since the last write.
+// pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now. The argument interval is the
+// minimum time since the last write.
 func (v *Verdicts) pause(set types.NamespacedName, now time.Time, interval time.Duration) (wait time.Duration) {
 	v.update(set, func(known *times) {
 		wait = max(left(known.written, interval, now), left(known.postponed, writeInterval, now))

@@ -70,8 +70,8 @@ func (r Rules) Refusal(mr *resourcesv1alpha1.ManagedResource) string {
 // Live reads a cluster without a cache.
 type Live struct{ cluster.Cluster }
 
-// As returns a reader with the rights of a user, or with the rights of the controller if user is "". All readers share the connections of
-// the cluster, and none is kept.
+// As returns a reader with the rights of a user, or with the rights of the controller if user is "". Each call returns a new reader; all
+// readers share the connections of the cluster.
 func (l Live) As(user string) (client.Reader, error) {
 	if user == "" {
 		return l.GetAPIReader(), nil

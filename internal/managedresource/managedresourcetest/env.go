@@ -189,8 +189,8 @@ func Message(mr *resourcesv1alpha1.ManagedResource, kind string) string {
 	return ""
 }
 
-// AwaitApplied waits until ResourcesApplied of the set has this value. A successfully applied set must also have been judged for its
-// current generation, so that no work is left.
+// AwaitApplied waits until the condition ResourcesApplied of the set has the value want, as "status/reason". A successfully applied set
+// must also have been judged for its current generation, so that no work is left.
 func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	var mr *resourcesv1alpha1.ManagedResource

@@ -28,13 +28,14 @@ const (
 	// Unknown means that the controller cannot read the set in the origin, which may be in another cluster. Writing the object is safe,
 	// because repeated repairs pause. Deleting it is not safe.
 	Unknown
-	// Former means that the origin annotation names this ManagedResource with an earlier cluster ID of its controller.
+	// Former means that the origin names this set under a cluster ID that its controller had before, according to the annotation ClusterIDs of
+	// the set.
 	Former
 	// Doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
 	Doubtful
 )
 
-// Claim evaluates the origin of an object.
+// Claim evaluates value, the origin annotation of the object with the given key.
 //
 // If a wrong result would delete the object, the reader must not be a cache: a cache may not show yet that another set lists the object.
 func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Key, value string) Claim {

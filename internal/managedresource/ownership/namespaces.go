@@ -48,7 +48,7 @@ func (l Limits) isListed(namespace string) bool {
 	return l.Own.Sets != nil && slices.Contains(*l.Own.Sets, namespace)
 }
 
-// Selects reports whether the selector matches these labels. A selector that cannot be read matches nothing.
+// Selects reports whether Own.SetSelector matches these labels of a namespace. A selector that cannot be read matches nothing.
 func (l Limits) Selects(have map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(l.Own.SetSelector)
 	return err == nil && selector.Matches(labels.Set(have))

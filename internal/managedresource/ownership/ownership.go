@@ -16,9 +16,9 @@ import (
 
 // Owner is a set, as the owner of its objects. The methods do not change the set.
 type Owner struct {
-	// Set is the set. Its metadata and its specification are used, but not its status.
+	// Set is the set. The methods of Owner use its metadata and its specification, but not its status.
 	Set *resourcesv1alpha1.ManagedResource
-	// ClusterID, if not empty, is part of the origin of each object of the set.
+	// ClusterID, if not empty, is part of the origin annotation of each object of the set.
 	ClusterID string
 	// SameCluster is true if source and target are one cluster, or may be; OwnNamespace is the namespace of the process.
 	SameCluster  bool
@@ -65,8 +65,9 @@ func (o Owner) isOwnSource(key inventory.Key) bool {
 	})
 }
 
-// Protection returns why an object must never be deleted, "" if it may be. Protected are the set, the Secrets that it references, its
-// namespace, the namespace of the controller, and the CustomResourceDefinition of sets.
+// Protection returns why an object must never be deleted, "" if it may be. If source and target may be one cluster, these objects are
+// protected: the set, the Secrets that it references, its namespace, the namespace of the controller, and the CustomResourceDefinition of
+// sets.
 func (o Owner) Protection(key inventory.Key) string {
 	if !o.SameCluster {
 		return ""

@@ -79,7 +79,7 @@ func Ours(found *corev1.ConfigMap, mr *resourcesv1alpha1.ManagedResource) bool {
 	})
 }
 
-// Published reports whether the ConfigMap found already has the content of want.
+// Published reports whether the ConfigMap found already has the content and the owner of want.
 func Published(found, want *corev1.ConfigMap) bool {
 	return maps.Equal(found.Data, want.Data) && len(found.BinaryData) == 0 &&
 		slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == want.OwnerReferences[0].UID })

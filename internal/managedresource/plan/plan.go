@@ -72,7 +72,7 @@ type ID struct {
 	Name      string `json:"name"`
 }
 
-// IDOf returns the name of an object.
+// IDOf returns the ID of an object.
 func IDOf(kind schema.GroupVersionKind, namespace, name string) ID {
 	version, short := kind.ToAPIVersionAndKind()
 	return ID{APIVersion: version, Kind: short, Namespace: namespace, Name: name}

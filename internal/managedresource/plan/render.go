@@ -16,7 +16,7 @@ import (
 const Unbounded = 0
 
 // Text renders the plan for users, similar to a diff: first the objects that would be changed, then the objects that are kept; unchanged
-// objects are only counted. If it would be longer than limit bytes, it ends with the number of objects that are left out.
+// objects without a note are only counted. If it would be longer than limit bytes, it ends with the number of objects that are left out.
 func (p *Plan) Text(limit int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Plan for ManagedResource %s/%s", p.Namespace, p.Name)
@@ -118,7 +118,7 @@ func (p *Plan) JSON(limit int) (string, error) {
 	return difference.JSON(d, "  ")
 }
 
-// ranked returns the objects with the unchanged ones last, otherwise in their order.
+// ranked returns first the objects that would be changed, then the kept ones, then the unchanged ones, otherwise in their order.
 func ranked(objects []Object) []Object {
 	rank := func(o Object) int {
 		switch o.Action {

@@ -156,7 +156,8 @@ func (p *Pruner) isUsed(
 // errNoVersion is the error about a CustomResourceDefinition whose objects cannot be counted.
 var errNoVersion = errors.New("no version is served, so that its objects cannot be counted")
 
-// definedBy returns kind and resource that a CustomResourceDefinition defines, in its first served version. It does not set Namespaced.
+// definedBy returns the resource that a CustomResourceDefinition defines, in the first version that is served. It does not set Namespaced.
+// If no version is served, it returns errNoVersion.
 func definedBy(live *unstructured.Unstructured) (apply.Resource, error) {
 	var definition struct {
 		Spec struct {

@@ -22,7 +22,7 @@ type Pending struct {
 	// deleted is the deletion timestamp of the object; zero if its deletion was not requested yet.
 	deleted time.Time
 	err     error
-	// warnings are the latest Warning Events about it, for kinds whose deletion depends on other controllers.
+	// warnings are the latest Warning Events about the object, for kinds whose deletion depends on other controllers.
 	warnings []corev1.Event
 }
 

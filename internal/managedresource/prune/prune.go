@@ -199,7 +199,8 @@ func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.Objec
 }
 
 // watch is the look that uses the watch. If the watch does not show the object, it reads the object, which may only have lost the
-// managed-by label. A set with a ServiceAccount also reads an object with a foreign origin: the watch shows more than it may know.
+// managed-by label. For a set that is applied as a ServiceAccount, it also reads an object whose origin annotation does not name this set:
+// the ServiceAccount may not have the right to read that object.
 func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
 	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present &&
 		(!p.Target.IsImpersonated() || seen.Origin == p.Owner.Origin()) {
@@ -291,7 +292,8 @@ func (p *Pruner) volumeClaimsOf(
 	return claims, selector, count, err
 }
 
-// finalize removes the finalizers of an object whose deletion was requested long enough ago, if its annotation allows that.
+// finalize removes the finalizers of an object whose deletion was requested longer ago than the duration in its annotation
+// FinalizeDeletionAfter. It does nothing if the object lacks the annotation or if the duration is 0.
 func (p *Deletion) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) step {
 	if seen.FinalizeAfter == "" {
 		return step{}
@@ -369,8 +371,8 @@ func (p *Progress) begin(now time.Time) {
 	}
 }
 
-// waveBegan returns the time at which a wave began to delay the following waves. If no time, or a time in the future, is recorded, it
-// records now.
+// waveBegan returns the recorded time since which a wave, named by its first object, delays the following waves. If no time is recorded, or
+// the clock was set back since then, it records and returns now.
 func (p *Progress) waveBegan(wave inventory.Key, now time.Time) time.Time {
 	if began, found := p.waves[wave]; !found || now.Before(began) {
 		p.waves[wave] = now

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/observe"
 )
 
-// Memory contains the state of all sets, and, for each object, the sets that must be reconciled after a change of it. After a restart it is
-// empty. The controller then lists each kind once, lists the source Secrets once, and reads each Secret of a set.
+// Memory contains the state of all sets, and, for each object, the sets that must be reconciled when the object changes. After a restart it
+// is empty, which costs one list of the objects of each kind in the target and one read of each Secret that a set references.
 type Memory struct {
 	mu          sync.Mutex
 	sets        map[types.NamespacedName]*Set
@@ -49,7 +49,7 @@ func NewMemory() *Memory {
 	}
 }
 
-// Get returns the state of a set. The state of an unknown set is empty.
+// Get returns the state of a set. For an unknown set, it adds an empty state.
 func (m *Memory) Get(name types.NamespacedName) *Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,8 +71,8 @@ func (m *Memory) Forget(name types.NamespacedName) {
 	m.clearConcluded(name)
 }
 
-// ForgetContent removes the state of a set except for the version that this process wrote last: a cache that is behind may still show the
-// set with the finalizer of this controller.
+// ForgetContent removes the state of a set except for the version that this process wrote last and EndedUID: a cache that is behind may
+// still show the set with the finalizer of this controller.
 func (m *Memory) ForgetContent(name types.NamespacedName) {
 	m.Subscribe(name, nil)
 	m.mu.Lock()

@@ -1,6 +1,5 @@
 // Package state is the memory of the ManagedResource controller about sets (ManagedResources) between reconciliations. After a restart it
-// is empty, which costs one list per kind and one read per Secret: everything that must survive is in the status of the sets. Only Former
-// cannot be restored.
+// is empty (see Memory): everything that must survive is in the status of the sets. Only Former cannot be restored.
 package state
 
 import (
@@ -149,7 +148,7 @@ func (s *Set) ApplyAs(user string) {
 	s.user = &user
 }
 
-// MarkListed records that the status lists exactly the objects of the content. Reported is the digest of that list.
+// MarkListed records that the status lists exactly the objects of the content. The argument reported is the digest of that list.
 func (s *Set) MarkListed(reported uint64) {
 	s.Settled, s.Reported, s.References, s.Announced = true, reported, nil, ""
 }

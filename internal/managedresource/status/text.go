@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Describe formats an object for conditions.
+// Describe formats an object for conditions: "<apiVersion>/<kind>/<namespace>/<name>", with "default" for an empty namespace.
 func Describe(kind schema.GroupVersionKind, namespace, name string) string {
 	if namespace == "" {
 		namespace = "default"

@@ -86,8 +86,8 @@ type EspalierControllerManager struct {
 type EspalierProject struct {
 	// Webhooks configures where webhooks are served.
 	Webhooks EspalierProjectWebhooks `json:"webhooks,omitempty"`
-	// StaleDeletion says what the controller does with stale projects: Delete (default) deletes a project at its deletion date; DryRun only
-	// reports the deletion in an Event and a metric; Off sets no deletion date.
+	// StaleDeletion is the action when the deletion date of a project is reached: Delete; DryRun, which reports the deletion in an Event and a
+	// metric, without deleting; or Off, with which projects become stale but get no deletion date.
 	StaleDeletion string `json:"staleDeletion,omitempty"`
 	// StaleDeletionWithoutShoots allows the deletion of projects even if the API server serves no Shoots.
 	StaleDeletionWithoutShoots bool `json:"staleDeletionWithoutShoots,omitempty"`

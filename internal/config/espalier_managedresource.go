@@ -25,7 +25,8 @@ type EspalierManagedResource struct {
 	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
-	// MaxDecompressedBytes limits the size of one compressed key of a Secret after decompression, in bytes; at least 1.
+	// MaxDecompressedBytes limits the total size of the compressed values in the Secrets of one ManagedResource after decompression, in bytes;
+	// at least 1.
 	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
 	// Kstatus checks objects of kinds without a specific rule by their status conditions and observed generation. The annotation
 	// espalier.dev/kstatus of a ManagedResource overrides it for its objects.

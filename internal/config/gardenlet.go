@@ -148,7 +148,7 @@ type EspalierChartPolicy struct {
 	ClusterKinds []string `json:"clusterKinds,omitempty"`
 	// Namespaces are allowed for objects, subjects of bindings and Services of webhooks, besides the namespace of the chart.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// ClusterRoles are existing roles that bindings may refer to, besides the roles of the chart.
+	// ClusterRoles are names of existing ClusterRoles that bindings may refer to, besides the roles of the chart.
 	ClusterRoles []string `json:"clusterRoles,omitempty"`
 	// Wildcards allows `*` in the rules of roles.
 	Wildcards bool `json:"wildcards,omitempty"`

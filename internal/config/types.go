@@ -118,7 +118,8 @@ type Debugging struct {
 	EnableContentionProfiling bool `json:"enableContentionProfiling,omitempty"`
 }
 
-// Process contains the settings that every binary needs. Each type of configuration file returns them from its method Process.
+// Process contains the settings that every binary needs. It is not a section of a file: each configuration type has a method Process, which
+// returns these settings from its own fields.
 type Process struct {
 	Source         ClientConnection
 	Target         *ClientConnection // nil: the source cluster is the target

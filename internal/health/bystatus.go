@@ -31,7 +31,7 @@ type reporting struct {
 //   - condition Ready is False or Unknown: unhealthy and progressing.
 //
 // An object to which none of these rules applies is healthy. For kinds with a rule use Judge, because the specific rules of kstatus for
-// them are not implemented here. An object with the annotation resources.gardener.cloud/skip-health-check is not judged.
+// them are not implemented here. An object with the annotation resources.gardener.cloud/skip-health-check, "true", is not judged.
 func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	if skippedUntyped(object) {
 		return Verdict{}

@@ -33,7 +33,8 @@ var rules = map[schema.GroupKind]func(*unstructured.Unstructured) Verdict{
 // Kinds returns the kinds with a rule, in any order.
 func Kinds() []schema.GroupKind { return slices.Collect(maps.Keys(rules)) }
 
-// HasRule reports whether there is a rule for a kind, identified by group and kind. Not every version of the kind may be readable.
+// HasRule reports whether there is a rule for a kind, in any version. The rule may be unable to read objects of some versions: see
+// Verdict.Failed.
 func HasRule(kind schema.GroupKind) bool {
 	_, found := rules[kind]
 	return found

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoIdentity means that the ConfigMap has no entry cluster-identity. ResolveClusterID then returns "" for <default>.
+// errNoIdentity means that the ConfigMap exists, but its entry cluster-identity is missing or empty. <default> then stands for no ID, and
+// <cluster> is an error.
 var errNoIdentity = errors.New("no cluster-identity entry")
 
 // ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means no ID. The special values <cluster> and

@@ -123,7 +123,8 @@ func (s *Setup) ConnectTarget(scheme *runtime.Scheme) (*Connection, error) {
 	return s.connect(s.targetSide(), scheme)
 }
 
-// ConnectWith returns a connection to the target cluster with other credentials than the process has. It sends no request.
+// ConnectWith returns a connection to the cluster at the address in credentials, with these credentials. The configured connections are not
+// used. It sends no request.
 func (s *Setup) ConnectWith(credentials *rest.Config, scheme *runtime.Scheme) (*Connection, error) {
 	return s.connection(tuneConfig(credentials, config.ClientConnection{}, s.Program.UserAgent()), scheme)
 }

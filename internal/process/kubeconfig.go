@@ -56,7 +56,7 @@ func baseConfig(kubeconfig string) (*rest.Config, error) {
 	return base, nil
 }
 
-// checkUsers returns an error that names all fields of users that are not allowed.
+// checkUsers returns an error that names the fields that are not allowed, of the first user, by name, that has such fields.
 func checkUsers(users map[string]*clientcmdapi.AuthInfo) error {
 	for _, name := range slices.Sorted(maps.Keys(users)) {
 		if forbidden := forbiddenFields(users[name]); len(forbidden) > 0 {

@@ -24,9 +24,9 @@ const repeatedSignal = time.Second
 // Function is the main function of a binary; it runs until its context ends.
 type Function func(ctx context.Context, args []string, out io.Writer) error
 
-// Main runs a binary and returns its exit code: 0 if it ended without error, else 1, with the error on standard output. SIGINT and SIGTERM
-// end the context. After Grace, or at a further signal that comes later than repeatedSignal after the first, Main returns without waiting
-// any longer.
+// Main runs a binary and returns its exit code: 0 if it ended without error or with an EndError, else 1. It prints the error to standard
+// output. SIGINT and SIGTERM end the context. After Grace, or at a further signal that comes later than repeatedSignal after the first,
+// Main returns without waiting any longer.
 //
 // If the first argument names a subcommand, Main runs the subcommand instead, with the arguments that follow.
 func Main(run Function, subcommands ...Subcommand) int {

@@ -210,8 +210,8 @@ func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1
 }
 
 // DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the program created, and the
-// objects that came there with ManagedResources that no longer exist. When the resource manager is deleted, this replaces its garbage
-// collector.
+// objects whose origin annotation names a ManagedResource of that namespace which no longer exists. When the resource manager is deleted,
+// this replaces its garbage collector.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	managedResources := &metav1.PartialObjectMetadataList{}
 	managedResources.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))
@@ -234,7 +234,7 @@ func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// deleteCollectable deletes immutable objects that satisfy a condition.
+// deleteCollectable deletes the objects of a kind that have the garbage-collectable label and satisfy a condition.
 func (c Cluster) deleteCollectable(ctx context.Context, kind, namespace string, condition func(client.Object) bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))

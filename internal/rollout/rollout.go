@@ -67,7 +67,7 @@ type Cluster struct {
 // Fence checks a live object before its update.
 type Fence func(ctx context.Context, live *unstructured.Unstructured) error
 
-// And returns a Fence that checks the object with both. It may be nil.
+// And returns a Fence that checks the object with f, which may be nil, and then with other.
 func (f Fence) And(other Fence) Fence {
 	if f == nil {
 		return other
@@ -193,8 +193,8 @@ func inspect(o client.Object) string {
 	return command + " describe " + strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind) + " " + o.GetName()
 }
 
-// UntilHealthy waits until deployed objects are healthy. If an object is being deleted, or another client has deleted it in the meantime,
-// UntilHealthy creates it again as soon as it is gone.
+// UntilHealthy waits until deployed objects are healthy. The timeout is for each of them. If an object is being deleted, or another client
+// has deleted it in the meantime, UntilHealthy creates it again as soon as it is gone.
 func (c Cluster) UntilHealthy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
@@ -238,7 +238,8 @@ func WatchObject(o client.Object) Watched {
 	}}
 }
 
-// Until waits until a check returns nil. The check is repeated when a watched object changes. In a plan, Until returns nil without a check.
+// Until waits until a check returns nil. The check is repeated when a watched object changes. A timeout of 0 means none. In a plan, Until
+// returns nil without a check.
 func (c Cluster) Until(ctx context.Context, timeout time.Duration, check func(context.Context) error, watched ...Watched) error {
 	if c.Foresees || check(ctx) == nil {
 		return nil
@@ -388,14 +389,14 @@ func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, ann
 	return nil
 }
 
-// MetadataOf returns the identity of an object, to read its metadata.
+// MetadataOf returns an empty object into which the metadata of an object of the same kind can be read. It has no name.
 func MetadataOf(o *unstructured.Unstructured) *metav1.PartialObjectMetadata {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(o.GroupVersionKind())
 	return live
 }
 
-// IsGone reports whether an object does not exist, or its kind is not served.
+// IsGone reports whether an error means that an object does not exist or that its kind is not served.
 func IsGone(err error) bool {
 	return apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
@@ -426,8 +427,8 @@ func FindServed[T client.Object](ctx context.Context, c client.Reader, namespace
 // ErrInUse is the error for a definition that is not deleted because objects of its kind exist.
 var ErrInUse = errors.New("objects of this kind exist")
 
-// DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless objects of its kind exist:
-// deleting the definition would delete them. It returns false if there is no such definition.
+// DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless counts is true and objects of its
+// kind exist: deleting the definition would delete them. It returns false if there is no such definition.
 func (c Cluster) DeleteDefinition(
 	ctx context.Context, definition *unstructured.Unstructured, condition func(client.Object) bool, counts bool,
 ) (bool, error) {
@@ -473,7 +474,8 @@ func listOne(ctx context.Context, c client.Reader, kind schema.GroupVersionKind)
 	return list.Items, nil
 }
 
-// IsFree reports whether an object does not exist, or belongs to a ManagedResource. Another ManagedResource must not take it.
+// IsFree reports whether the ManagedResource named set may contain an object: the object does not exist, or its origin annotation names
+// that ManagedResource.
 func IsFree(ctx context.Context, c client.Reader, o *unstructured.Unstructured, set client.ObjectKey) (bool, error) {
 	live := MetadataOf(o)
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), live)

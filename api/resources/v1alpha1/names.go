@@ -45,8 +45,9 @@ const (
 	// another value: the object is deleted with its ManagedResource, or when no Secret contains its manifest any more.
 	KeepObject = "resources.gardener.cloud/keep-object"
 	// DeleteOnInvalidUpdate is an annotation that the controller reads on the result of merging the manifest into the live object. Truthy: if
-	// the API server rejects an update of the object as invalid, the controller deletes the object and creates it again. Missing or another
-	// value: the update fails until the manifest is fixed; immutable ConfigMaps and Secrets are replaced in any case.
+	// the API server rejects an update of the object as invalid, the controller deletes the object and creates it again, unless a dry run
+	// shows that the API server would refuse the new object (see DeleteUntested). Missing or another value: the update fails until the
+	// manifest is fixed; immutable ConfigMaps and Secrets are replaced in any case.
 	DeleteOnInvalidUpdate = "resources.gardener.cloud/delete-on-invalid-update"
 	// DeletionPropagationOnInvalidUpdate is an annotation that users set beside DeleteOnInvalidUpdate. Values: Background,
 	// Foreground, Orphan; others are an error. Missing: the API server's default for the kind.
@@ -129,11 +130,13 @@ const (
 // Set by users of Espalier on ManagedResources to change how they are applied. Gardener's own resource manager does not know them.
 const (
 	// Approved names the only content that the controller applies. Value: the checksum of the sources, which the plan shows. With any other
-	// value, also an empty one, the controller publishes the plan and changes nothing in the target. Missing: all content is applied.
+	// value, also an empty one, the controller publishes the plan and keeps the objects of the content that was applied before. Missing: all
+	// content is applied.
 	Approved = "espalier.dev/approved"
 	// IgnoreFields lists fields of the objects of the ManagedResource that stay as other programs set them, as KeepFields does for one object.
-	// Value: a list, in YAML or JSON, of {pointers, target: {kind, name, namespace}}; the pointers are JSON pointers (RFC 6901), name and
-	// namespace are patterns in which * stands for any text. Malformed: the ManagedResource is not applied. Missing: no field stays.
+	// Value: a list, in YAML or JSON, of {pointers, target: {kind, name, namespace}}; the pointers are JSON pointers (RFC 6901), kind is Kind
+	// or Kind.group, name and namespace are patterns in which * stands for any text. Malformed: the ManagedResource is not applied. Missing:
+	// no field stays.
 	IgnoreFields = "espalier.dev/ignore-fields"
 	// DependsOn names at most 32 ManagedResources, as `name` or `namespace/name`, separated by commas. A ManagedResource that is applied with
 	// the rights of a ServiceAccount may only name ManagedResources of its namespace. The controller applies a change of this
@@ -210,9 +213,10 @@ const (
 	//
 	// Remedy: remove these fields from the manifests, or delete the objects, so that they are created again.
 	ConditionApplySucceeded = "ApplySucceeded"
-	// ConditionApplyFailed goes with ResourcesApplied=False: some objects could not be written; all others were. The
-	// message lists up to 20 of them, each with the position of its document, and how many more there are, and then the
-	// documents that could not be read. The controller retries after a minute at the latest.
+	// ConditionApplyFailed goes with ResourcesApplied=False: some objects could not be written, and all others were; or the set is refused as
+	// a whole because of its namespace, its ServiceAccount or an annotation, and nothing was written. The message lists up to 20 of these
+	// objects, each with the position of its document, and how many more there are, and then the documents that could not be read; or it says
+	// why the set is refused. The controller retries after a minute at the latest.
 	//
 	// Remedy: correct these documents, or grant the missing permission. With the code `ESPALIER_OBJECTS_CLAIMED`, the objects belong to other
 	// sets.
@@ -266,8 +270,8 @@ const (
 const (
 	// ConditionResourcesHealthy goes with ResourcesHealthy=True: every object exists and is healthy.
 	ConditionResourcesHealthy = "ResourcesHealthy"
-	// ConditionHealthCheckError goes with ResourcesHealthy=False: the health of an object cannot be determined, since the
-	// object does not have the structure of its kind.
+	// ConditionHealthCheckError goes with ResourcesHealthy=False: the health of an object cannot be determined, since the object does not have
+	// the structure of its kind, or since the ServiceAccount with whose rights the set is applied may not read the object.
 	ConditionHealthCheckError = "HealthCheckError"
 	// SuffixMissing after the kind of an object goes with ResourcesHealthy=False: an object does not exist. Drift repair
 	// creates it again, so this usually lasts for some milliseconds.

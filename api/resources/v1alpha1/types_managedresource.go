@@ -54,10 +54,12 @@ type ManagedResourceSpec struct {
 	// InjectLabels are labels that every object of the set gets in addition, also in its pod template.
 	// +optional
 	InjectLabels map[string]string `json:"injectLabels,omitempty"`
-	// ForceOverwriteLabels removes all labels of live objects that their manifests do not have. Default: false.
+	// ForceOverwriteLabels removes the labels of live objects that their manifests do not have, except labels in which Kubernetes stores
+	// state. Default: false.
 	// +optional
 	ForceOverwriteLabels *bool `json:"forceOverwriteLabels,omitempty"`
-	// ForceOverwriteAnnotations removes all annotations of live objects that their manifests do not have. Default: false.
+	// ForceOverwriteAnnotations removes the annotations of live objects that their manifests do not have, except annotations in which
+	// Kubernetes or a load balancer controller stores state. Default: false.
 	// +optional
 	ForceOverwriteAnnotations *bool `json:"forceOverwriteAnnotations,omitempty"`
 	// KeepObjects keeps the objects in the cluster when the set is deleted or its class changes. Default: false.

@@ -118,7 +118,8 @@ func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *state.Set, 
 	e.send(mr, nil, corev1.EventTypeWarning, reason, "Plan", message)
 }
 
-// failed reports a fault of a set, once as long as the fault stays the same.
+// failed reports a fault of a set, once as long as the fault stays the same. related is the object that the fault is about; nil stands for
+// the set.
 func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, message string) {
 	if p.set.LastFault == reason+message {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources the kinds
+// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources, the kinds
 // that the target serves, or the settings of merges have changed since it last read them, or if a suspension of pruning must be decided
 // again.
 func (r *Reconciler) load(ctx context.Context, p *pass) error {

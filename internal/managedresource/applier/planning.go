@@ -25,7 +25,7 @@ import (
 // before start.
 type Planner struct {
 	Settings
-	// Source reads the source cluster, from caches in a Reconciler, which also writes to it; SourceLive reads without a cache, for example
+	// Source reads the source cluster. In a Reconciler it reads from caches, and it also writes. SourceLive reads without a cache, for example
 	// Secrets.
 	Source     client.Client
 	SourceLive client.Reader
@@ -207,7 +207,7 @@ func suspendedPlan(computed *plan.Plan, stays string, s *prune.Suspension) strin
 	return "pruning is suspended"
 }
 
-// comparisons returns the tasks that compare every object of the set.
+// comparisons returns a task for every object of the set: to compare the object, or to write it if its desired state has changed.
 func (r *Planner) comparisons(p *pass) []engine.Task {
 	unchanged, recorded := p.unchanged(), p.recorded()
 	objects := p.set.Last()

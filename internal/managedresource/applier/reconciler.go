@@ -257,7 +257,8 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	return true, nil
 }
 
-// applySet applies a set.
+// applySet applies a set: it deletes and releases the objects that left the set, and then creates and updates its objects. It does not if
+// the set is refused, not approved, or waits for other sets.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	_, needsApproval := mr.Annotations[resourcesv1alpha1.Approved]
 	if !needsApproval {

@@ -77,7 +77,7 @@ func reduced(err error) error {
 	return errors.New(strings.TrimSuffix(text, "."))
 }
 
-// take stores a ManagedResource or a Secret.
+// take stores a ManagedResource or a Secret, and ignores objects of other kinds.
 func (in *input) take(object *unstructured.Unstructured) error {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" || object.GetName() == "" {
 		return errors.New("apiVersion, kind and metadata.name are required")

@@ -96,7 +96,7 @@ func (e *Engine) write(ctx context.Context, o order) change {
 }
 
 // concealed returns the change after an attempt to create an object. A user who may neither create nor read the object gets the same error
-// whether the object exists or not: the error of a read. Without it, the user would learn from the error what a watch has shown.
+// whether the object exists or not: the error of a read. Otherwise the error would show the user whether a watch has received the object.
 func (e *Engine) concealed(ctx context.Context, o order, c change) change {
 	if !e.Target.IsImpersonated() || !apierrors.IsForbidden(c.err) {
 		return c

@@ -68,7 +68,7 @@ func (e *Executor) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKi
 	}
 }
 
-// definedKind returns the kind of a definition without a version.
+// definedKind returns the group and kind that a CustomResourceDefinition defines.
 func definedKind(definition *unstructured.Unstructured) schema.GroupKind {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
@@ -82,7 +82,7 @@ func defines(definition *unstructured.Unstructured, rest [][]Task) bool {
 	})
 }
 
-// definedKinds returns the kind of a definition in each served version.
+// definedKinds returns the kind that a CustomResourceDefinition defines, once for each version that it serves.
 func definedKinds(definition *unstructured.Unstructured) []schema.GroupVersionKind {
 	kind := definedKind(definition)
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")

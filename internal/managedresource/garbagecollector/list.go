@@ -24,7 +24,8 @@ const pageSize = 500
 // listed. One pass misses it, and the next pass finds it.
 const looks = 2
 
-// find returns the objects without a reference. It returns an error if it cannot be certain about one of them.
+// find returns the objects without a reference. It returns an error if a list fails, because an object in that list may reference one of
+// them.
 func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	g := garbage{}
 	for _, kind := range slices.Sorted(maps.Keys(collectables())) {

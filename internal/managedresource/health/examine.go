@@ -143,7 +143,7 @@ func combine(each []findings) *findings {
 	return found
 }
 
-// explainable reports whether the condition must show Events: the first fault, which determines the condition, is that of an unhealthy
+// explainable reports whether the condition must show Events: the first fault, which determines the condition, is about an unhealthy
 // Service.
 func (f *findings) explainable() bool {
 	return len(f.faults) > 0 && f.faults[0].Problem == rules.Unhealthy && f.faults[0].Kind == serviceKind

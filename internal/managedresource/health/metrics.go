@@ -46,8 +46,8 @@ const scrapePatience = time.Second
 
 type tallied struct{ condition, status string }
 
-// tally counts the sets for which responsible returns true, for each condition and each of its possible statuses. Sets that are held and
-// were never judged are not counted.
+// tally counts the sets for which responsible returns true, for each condition and each of its possible statuses. Sets that must not be
+// applied for now (see held) and were never judged are not counted.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
 		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy",

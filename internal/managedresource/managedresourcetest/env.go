@@ -31,7 +31,7 @@ const Patience = binary.Patience
 // Options change the controller and the clusters of New.
 type Options = binary.Options
 
-// Requests counts the requests of a controller, except watches and those for leases and Events.
+// Requests counts the requests of a controller, except watches and requests for leases and Events.
 type Requests = binary.Requests
 
 // account is the name of the controller's ServiceAccount.
@@ -119,7 +119,7 @@ func (e *Env) StartAnother(change func(*config.ResourceManagerConfiguration)) *E
 	return &Env{e.Env.StartAnother(change)}
 }
 
-// Set creates a Secret with documents under one key, and a ManagedResource that references it, both with that name.
+// Set creates a Secret with documents under one key, and a ManagedResource that references it, both with the given name.
 func (e *Env) Set(name string, documents ...string) *resourcesv1alpha1.ManagedResource {
 	e.T.Helper()
 	e.Secret(name, documents...)
@@ -206,7 +206,7 @@ func (e *Env) AwaitApplied(name, want string) *resourcesv1alpha1.ManagedResource
 	return mr
 }
 
-// AwaitCondition waits until a condition has this value, as "status/reason".
+// AwaitCondition waits until a condition of a set has the value want, as "status/reason".
 func (e *Env) AwaitCondition(name, kind, want string) {
 	e.T.Helper()
 	e.Eventually(func() string { return Condition(e.Get(name), kind) }).WithTimeout(Patience).
@@ -231,7 +231,8 @@ func (e *Env) AwaitGone(name string) {
 	}).WithTimeout(Patience).Should(BeTrue())
 }
 
-// ConfigMap returns a manifest in the env's namespace with one key.
+// ConfigMap returns the manifest of a ConfigMap in the env's namespace, with the value under the key "key" and additional lines of
+// metadata.
 func (e *Env) ConfigMap(name, value string, metadata ...string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\n%sdata:\n  key: %q\n", name, e.Namespace,
 		indent(metadata), value)
@@ -257,7 +258,7 @@ func (e *Env) LiveConfigMap(name string) *corev1.ConfigMap {
 	return live
 }
 
-// AwaitData waits until a ConfigMap has a value.
+// AwaitData waits until a ConfigMap of the target has the value under the key "key".
 func (e *Env) AwaitData(name, value string) *corev1.ConfigMap {
 	e.T.Helper()
 	var live *corev1.ConfigMap

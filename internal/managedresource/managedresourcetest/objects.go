@@ -88,7 +88,7 @@ func (e *Env) Patch(kind, name, patch string) *unstructured.Unstructured {
 	return object
 }
 
-// PatchStatus changes the status subresource in the same way.
+// PatchStatus changes the status of an object of the target by a merge patch, as another field manager.
 func (e *Env) PatchStatus(kind, name, patch string) {
 	e.T.Helper()
 	e.Expect(e.Target.Status().Patch(e.Ctx, e.object(kind, name), client.RawPatch("application/merge-patch+json", []byte(patch)),

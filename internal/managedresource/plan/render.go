@@ -67,7 +67,7 @@ func (o *Object) text() string {
 	return text.String()
 }
 
-// document is the plan for programs.
+// document is the JSON form of a plan, for programs.
 type document struct {
 	// Version changes if programs that read the document must change.
 	Version            string            `json:"version"`

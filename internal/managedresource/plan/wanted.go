@@ -168,7 +168,8 @@ func (w *Wanted) liveOrigin() string {
 	return w.Live.GetAnnotations()[resourcesv1alpha1.OriginAnnotation]
 }
 
-// confirm evaluates the error of the dry run.
+// confirm adds to the plan the consequence of the error of the dry run: the action is refused, replaced or not confirmed. Without an error,
+// it changes nothing.
 func (w *Wanted) confirm(o *Object) {
 	if w.Err == nil {
 		return

@@ -57,7 +57,7 @@ func (s *Suspension) Message() string {
 		s.reason, resourcesv1alpha1.ConfirmDeletion, s.Confirmation)
 }
 
-// These kinds count for Removal.
+// Removal counts only objects of these kinds.
 var (
 	kindOfDefinitions = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	kindOfNamespaces  = schema.GroupKind{Kind: "Namespace"}

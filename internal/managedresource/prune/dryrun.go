@@ -57,8 +57,8 @@ func (p *Pruner) PlanRelease(ctx context.Context, objects []desired.Released, be
 	})
 }
 
-// plan returns the plans for count objects, and computes some of them in parallel. leaving returns the known facts about an object by its
-// number, and inspect adds further facts.
+// plan returns the plans for count objects. It computes up to p.Parallel of them at the same time. leaving returns the known facts about an
+// object by its number, and inspect adds further facts.
 func (p *Pruner) plan(ctx context.Context, count int, leaving func(int) plan.Leaving, inspect func(int, *plan.Leaving)) []plan.Object {
 	return engine.Parallel(ctx, p.Parallel, count, func(number int) plan.Object {
 		l := leaving(number)
@@ -132,7 +132,8 @@ func (p *Pruner) isOfOthers() func(inventory.Key, metav1.Object) bool {
 	}
 }
 
-// isUsed reports whether an object that counts has the kind that a CustomResourceDefinition defines.
+// isUsed reports whether the target contains an object of the kind that a CustomResourceDefinition defines, and for which counts returns
+// true.
 func (p *Pruner) isUsed(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, counts func(inventory.Key, metav1.Object) bool,
 ) (used bool, err error) {
@@ -185,7 +186,8 @@ func definedBy(live *unstructured.Unstructured) (apply.Resource, error) {
 	return apply.Resource{}, errNoVersion
 }
 
-// setUnknown evaluates an error: it records either that the object does not exist, or that its state is unknown.
+// setUnknown evaluates the error of a request. If the error proves that the object does not exist, it sets Gone, otherwise Doubt. Without
+// an error, it changes nothing.
 func setUnknown(l *plan.Leaving, err error) {
 	switch {
 	case meta.IsNoMatchError(err):

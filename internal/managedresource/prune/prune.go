@@ -343,7 +343,7 @@ type Progress struct {
 	wholeSet bool
 	// Began is when the deletion began.
 	Began time.Time
-	// done contains the objects that are gone, or that are kept.
+	// done contains the objects that are gone, that are kept, or that Espalier never wrote.
 	done sets.Set[inventory.Key]
 	// waves contains, for each wave, the time since which it delays the following waves. The key is the first object of the wave.
 	waves map[inventory.Key]time.Time

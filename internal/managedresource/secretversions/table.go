@@ -104,7 +104,7 @@ func (t *table) restored() int {
 	return t.restores
 }
 
-// begin must be called before a list is requested.
+// begin starts the next list. It must be called before the list is requested.
 func (t *table) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *table) begin() {
 	t.before, t.newest = latest(t.before, t.newest), ""
 }
 
-// observe records a Secret that exists, and reports whether that is a change for a user.
+// observe records a Secret that exists, and reports whether it has users and its version has changed.
 func (t *table) observe(key types.NamespacedName, version Version, carries bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +139,7 @@ func latest(a, b string) string {
 	return a
 }
 
-// gone records a deletion, and reports whether that is a change for a user.
+// gone records the deletion of a Secret, and reports whether the Secret has users and did not count as absent before.
 func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +152,7 @@ func (t *table) gone(key types.NamespacedName, resourceVersion string) bool {
 	return t.drop(key, known, resourceVersion)
 }
 
-// drop marks a Secret as absent. It reports whether that is a change for a user. The caller has locked mu.
+// drop marks a Secret as absent. It reports whether the Secret has users and did not count as absent before. The caller has locked mu.
 func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion string) bool {
 	changed := known.users > 0 && known.knowledge != Absent
 	known.knowledge, known.version, known.carries = Absent, Version{ResourceVersion: resourceVersion}, false

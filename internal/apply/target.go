@@ -318,7 +318,7 @@ type Writer interface {
 	Create(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
 	// Update replaces an object. It returns the same as Create.
 	Update(ctx context.Context, r Resource, object *unstructured.Unstructured) (metav1.Object, error)
-	// MergePatch patches an object.
+	// MergePatch applies a JSON merge patch to an object. A DryRun sends no request for it.
 	MergePatch(ctx context.Context, r Resource, namespace, name string, patch map[string]any) error
 }
 

@@ -77,7 +77,7 @@ func (c candidate) isBetterThan(other candidate) bool {
 	return other.manager == "" || c.at.After(other.at)
 }
 
-// depth returns how many elements of path an entry owns.
+// depth returns how many elements of path, from the first one on, an entry owns; all if the entry owns a value in which the path ends.
 func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
 	matched := 0
 	for _, element := range path {

@@ -125,7 +125,7 @@ func (d digester) write(b []byte) {
 	_, _ = d.hash.Write(b) // a hash never fails to write
 }
 
-// OwnWrites identifies the last writes under the names of Espalier and its peer, as managedFields show them.
+// OwnWrites identifies the last writes under the field managers Manager and PeerManager, as managedFields show them.
 type OwnWrites struct {
 	// writes is a hash of these managedFields entries, including their times, but not of the encoded fields.
 	writes uint64
@@ -154,7 +154,7 @@ func (m OwnWrites) ChangedSince(since OwnWrites) bool {
 	return m.writes != since.writes || m.size > since.size
 }
 
-// LastOwnWrite returns the time of the last write under the names of Espalier and its peer; zero if there is none.
+// LastOwnWrite returns the time of the last write under the field managers Manager and PeerManager; zero if there is none.
 func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
 	var last time.Time
 	for _, entry := range entries {
@@ -165,8 +165,8 @@ func LastOwnWrite(entries []metav1.ManagedFieldsEntry) time.Time {
 	return last
 }
 
-// hasOwnName reports whether an entry has the name of Espalier or its peer and is not of the status subresource. The operation does not
-// matter.
+// hasOwnName reports whether the field manager of an entry is Manager or PeerManager, and the entry is not of the status subresource. The
+// operation may be any.
 func hasOwnName(entry metav1.ManagedFieldsEntry) bool {
 	return IsOwnName(entry.Manager) && entry.Subresource != statusSubresource
 }

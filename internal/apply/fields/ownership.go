@@ -31,7 +31,7 @@ func ours(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == Manager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
-// IsOwnName reports whether a field manager has the name of Espalier or its peer.
+// IsOwnName reports whether a field manager is Manager or PeerManager.
 func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
 
 // WrittenByUs reports whether an object's managedFields have an entry of Espalier or its peer.
@@ -90,7 +90,7 @@ func coversField(owned *fieldpath.Set, name string, value any) bool {
 	return isEmpty(value)
 }
 
-// covers treats a nil set as ownership of the whole value.
+// covers reports whether owned contains every leaf of a value. A nil set stands for ownership of the whole value.
 func covers(owned *fieldpath.Set, value any) bool {
 	if owned == nil {
 		return true

@@ -67,7 +67,7 @@ func (s side) field(name string) side {
 	return side{raw: raw[name], typed: typed[name], known: s.known && (isMap || s.typed == nil)}
 }
 
-// item returns an item of a list.
+// item returns an item of a list. If the conversion to the Go type changed the number of items, the item in the input counts.
 func (s side) item(index int) side {
 	raw, _ := s.raw.([]any)
 	typed, _ := s.typed.([]any)

@@ -178,7 +178,7 @@ func (r kindRules) keepVolumeClaimTemplates() error {
 	return nil
 }
 
-// keepSelector keeps the selector that the API server generated for a Job.
+// keepSelector keeps the selector that the API server generated for a Job, in place of a selector in the manifest.
 func (r kindRules) keepSelector() error {
 	live, result, err := r.specs()
 	if err != nil {
@@ -229,7 +229,7 @@ func (r kindRules) keepInPodTemplate(path ...string) error {
 	return keepContainerResources(live, result)
 }
 
-// keepRestartedAt keeps the time of the last manual restart.
+// keepRestartedAt keeps restartedAtAnnotation, the time of the last manual restart, in a pod template.
 func keepRestartedAt(live, result map[string]any) error {
 	annotations, err := mapAt(live, "metadata", "annotations")
 	if err != nil {

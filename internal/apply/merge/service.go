@@ -24,7 +24,7 @@ func (r kindRules) ofService() rule {
 	return rule{keep: r.keepInService, instead: [][]string{{"spec", "clusterIP"}}}
 }
 
-// keepInService keeps the addresses and ports that are allocated for a Service.
+// keepInService keeps the addresses and ports that are allocated for a Service, and its annotations of OpenStack.
 func (r kindRules) keepInService() error {
 	if err := r.keepOpenStackAnnotations(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func serviceType(spec map[string]any) (corev1.ServiceType, error) {
 	return cmp.Or(corev1.ServiceType(name), corev1.ServiceTypeClusterIP), err
 }
 
-// keepIfEmpty copies a field from live if result has no value for it, or zero.
+// keepIfEmpty copies a field from live, if live has it, and if the value in result is missing, empty or 0.
 func keepIfEmpty(live, result map[string]any, field string) {
 	number, isNumber := asNumber(result[field])
 	if (isEmpty(result[field]) || isNumber && number == 0) && !isEmpty(live[field]) {

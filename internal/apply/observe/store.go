@@ -304,7 +304,8 @@ func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resource
 	}
 }
 
-// listingChanges contains the differences between a listing and the stored objects.
+// listingChanges contains the stored objects that a listing lacks, the objects that differ in more than status, and the objects with
+// another verdict.
 type listingChanges struct{ deleted, changed, judged []types.NamespacedName }
 
 // replaceObjects replaces the stored objects by a listing, but keeps the results of writes of Espalier that are newer than the listing. A

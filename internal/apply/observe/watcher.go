@@ -99,8 +99,8 @@ type Watcher struct {
 // jobKind is the only kind whose objects finish.
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
-// scope selects the objects that one watch covers: all objects of a kind, those in a namespace, or one object. An empty namespace or name
-// selects all. All versions of a kind share a watch, because they have the same metadata.
+// scope selects the objects that one watch covers: all objects of a kind, the objects in one namespace, or one object. An empty namespace
+// or name selects all. All versions of a kind share a watch, because they have the same metadata.
 type scope struct {
 	kind            schema.GroupKind
 	namespace, name string

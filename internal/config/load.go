@@ -7,7 +7,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// Warning is a problem in a file that does not prevent the start of a process.
+// Warning is a problem in a file that does not prevent the start of a process, except for a mistake in strict mode.
 type Warning struct {
 	// Path is the field in the spelling of the file; empty if the warning is about the file as a whole.
 	Path string

@@ -99,7 +99,7 @@ func validateRotationTime(d *metav1.Duration, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, d.Duration.String(), "must be at least 24h")}
 }
 
-// validateWholeConnection refuses namespaces for the reason.
+// validateWholeConnection validates a connection that must not be restricted to namespaces, for the reason that its error gives.
 func validateWholeConnection(c ClientConnection, reason string, at *field.Path) field.ErrorList {
 	errs := validateClientConnection(c, at)
 	if len(c.Namespaces) > 0 {

@@ -128,7 +128,8 @@ type Process struct {
 	Debugging      Debugging
 	LogLevel       string
 	LogFormat      string
-	// CacheSyncTimeout is how long controllers wait for their caches at start.
+	// CacheSyncTimeout is how long controllers wait for their caches at start, and how long informers may be out of sync before /healthz
+	// fails.
 	CacheSyncTimeout time.Duration
 }
 

@@ -159,7 +159,7 @@ func checkAccess(
 	return err
 }
 
-// reach reads something that every authenticated client may read.
+// reach checks the address and the credentials: it reads the kinds of the core API group, which every authenticated client may discover.
 func (a *accessChecker) reach(ctx context.Context, host string) error {
 	_, err := a.discovery.ServerResourcesForGroupVersionWithContext(ctx, "v1")
 	switch {

@@ -107,7 +107,7 @@ func (s *Setup) DialAsUser(scheme *runtime.Scheme) (*Connections, error) {
 type Credentials struct {
 	// Config contains the address of the API server, the credentials, and nothing else.
 	Config *rest.Config
-	// Origin describes where they come from, for messages.
+	// Origin describes the source of the credentials, for messages.
 	Origin string
 }
 

@@ -28,7 +28,8 @@ type Program struct {
 
 // FieldManager returns the name under which managedFields record the writes of the process. For the binary that replaces Gardener's
 // resource manager this is "espalier": the objects of ManagedResources have this name, by which the binary recognizes its own writes. For
-// all other binaries it is "espalier-<name>", so that the former does not take their writes for its own.
+// all other binaries it is "espalier-<name>", so that the binary which replaces the resource manager does not take their writes for its
+// own.
 func (p Program) FieldManager() string {
 	if p.SharesLease {
 		return "espalier"

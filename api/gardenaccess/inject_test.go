@@ -33,7 +33,7 @@ func access() gardenaccess.Access {
 	}
 }
 
-// secretReferences are the annotations in Gardener's document.
+// secretReferences are the annotations that the document of Gardener shows, which the package comment names.
 func secretReferences() map[string]string {
 	return map[string]string{
 		"reference.resources.gardener.cloud/secret-795f7ca6": "garden-access-extension",

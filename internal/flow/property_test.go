@@ -255,7 +255,7 @@ func TestGeneratedCyclesAreFound(t *testing.T) {
 		if len(gr.dependsOn) == 0 {
 			return
 		}
-		// A task that one of its own ancestors, or itself, depends on.
+		// A new dependency completes a cycle: the task itself, or one of its ancestors, depends on the task.
 		task := random.IntN(len(gr.dependsOn))
 		candidates := append(gr.ancestors(task), task)
 		ancestor := candidates[random.IntN(len(candidates))]

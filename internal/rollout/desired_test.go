@@ -19,7 +19,7 @@ func of(content object) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// operator returns a cluster with the settings of a program that has a predecessor.
+// operator returns a Cluster with the settings of a program that has a predecessor.
 func operator(c client.WithWatch) Cluster {
 	return Cluster{
 		Client: c, FieldManager: "garden-operator", Predecessor: "gardener-operator",
@@ -136,8 +136,8 @@ func TestSeedManagedResourceHasAUniqueSecret(t *testing.T) {
 	g.Expect(resource.GetAnnotations()).To(ContainElement(secret.GetName()))
 }
 
-// The name of the Secret depends on its content. If either changed, every ManagedResource would get a new Secret after an update, so the
-// files are not written by a flag.
+// The name of the Secret depends on its content. If the content changed, every ManagedResource would get a new Secret after an update of
+// the program. So no flag of the test rewrites the expected files.
 func TestManagedResourcesAreWrittenByteForByte(t *testing.T) {
 	role := &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"},

@@ -17,7 +17,7 @@ func role(kind string) object {
 	return object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": object{"name": "a"}}
 }
 
-// recording returns a client, and the verbs with the field managers of its writes.
+// recording returns a client, and the list in which it records each write as "verb field-manager".
 func recording() (recorder client.WithWatch, writes *[]string) {
 	writes = &[]string{}
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{

@@ -209,7 +209,7 @@ func TestMergeConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			// Spare capacity would let an append write into the caller's array.
+			// With spare capacity, an append would write into the array of the caller's slice.
 			old := append(make([]corev1beta1.Condition, 0, 10), tc.old...)
 			g.Expect(corev1beta1.MergeConditions(old, tc.updated...)).To(BeComparableTo(tc.want))
 			g.Expect(old).To(BeComparableTo(append([]corev1beta1.Condition{}, tc.old...)))

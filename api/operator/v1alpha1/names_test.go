@@ -78,7 +78,7 @@ func TestWireNames(t *testing.T) {
 	NewWithT(t).Expect(string(operatorv1alpha1.LastOperationSucceeded)).To(Equal("Succeeded"))
 }
 
-// A printer column takes the first task whose state sorts before "S".
+// A printer column shows the first unfinished task: the first one whose state sorts before "S".
 func TestStatesOfFinishedTasksSortLast(t *testing.T) {
 	g := NewWithT(t)
 	for state, finished := range map[operatorv1alpha1.TaskState]bool{

@@ -154,7 +154,7 @@ func TestAnOwnWriteThatChangesTheOriginIsAChange(t *testing.T) {
 	s.Expect(s.takeReports()).To(Equal([]string{"changed p"}))
 }
 
-// The answer to a write may be the whole object. Then its health is known before the event.
+// The answer to a write may be the whole object. Then its health is known before the event about the write arrives.
 func TestWholeObjectInTheAnswerToOurWriteHasAVerdict(t *testing.T) {
 	s := newStoreFixture(t, true)
 	s.list("10")
@@ -213,7 +213,7 @@ func TestVerdictIsUnknownFromMetadataAlone(t *testing.T) {
 	s.Expect(err).To(MatchError(ContainSubstring("unexpected type *v1.Pod")))
 }
 
-// A watch that replaces another one reports all changes since the last event of that one, and the verdicts that it lacked.
+// A watch that replaces another one reports all changes since the last event of the replaced watch, and verdicts that were unknown before.
 func TestReplacementStoreReportsAllChangesMeanwhile(t *testing.T) {
 	before := newStoreFixture(t, false)
 	before.list("10", metadataObject("sick", "1"), metadataObject("well", "1"), metadataObject("gone", "1"), metadataObject("edited", "1"))

@@ -17,7 +17,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// When the watch of all namespaces is allowed again, the watches of single namespaces stop, as watches without users do.
+// When the watch of all namespaces is allowed again, it replaces the watches of single namespaces, which stop like all watches without
+// users.
 func TestWatchOfAllNamespacesIsRetriedAndReplacesNarrowWatches(t *testing.T) {
 	g := NewWithT(t)
 	var granted atomic.Bool

@@ -209,7 +209,7 @@ func (w *wholeFixture) breakGadget(resource schema.GroupVersionResource, name st
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// A watch of whole objects replaces one of metadata when the first user needs it. Both users then share the new watch.
+// When a user first needs verdicts, a watch of whole objects replaces the watch of metadata. Users without verdicts share the new watch.
 func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 	w := newWholeFixture(t, admin)
 	resource, kind := w.createGadgets()

@@ -155,7 +155,7 @@ func (s *scene) forged(set, account string, change func(*resourcesv1alpha1.Manag
 	})
 }
 
-// refused waits until the condition of a set says that it failed for want of a right, or that it was refused.
+// refused waits until the condition of a set reports a missing right, a refusal, a List that no API serves, or a faulty annotation.
 func (s *scene) refused(set string) {
 	s.T.Helper()
 	s.Eventually(func() string { return Message(s.Get(set), "ResourcesApplied") }).WithTimeout(Patience).

@@ -15,7 +15,7 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// Each case adds one bad key to a Secret with a valid one. The condition names Secret, key, index, object and reason. The other objects and
+// Each case adds a bad key to a Secret with a valid key. The condition names Secret, key, index, object and reason. The other objects and
 // another set are applied.
 func TestBadInput(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// marked adds the code for objects that belong to other sets.
+// marked sets the error code of the first condition that stands for objects of other sets.
 func marked(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	return coded(conditions, "ESPALIER_OBJECTS_CLAIMED")
 }

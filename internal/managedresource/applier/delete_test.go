@@ -134,7 +134,7 @@ func TestADeploymentThatMovesToAnotherAPIGroupIsKept(t *testing.T) {
 		after := e.AwaitChange(before)
 		live := e.Live(deploymentKind, "web")
 		e.Expect(live.GetUID()).To(Equal(uid))
-		// the entry with the former group shows that the set had set the label
+		// Label a is removed: the entry with the former group records that the set had set it.
 		e.Expect(live.GetLabels()).To(Equal(map[string]string{managedBy: "gardener"}))
 		e.Expect(recording.InOrder("DELETE")).To(BeEmpty())
 		e.Expect(names(after)).To(Equal([]string{"apps/v1/Deployment/web"}))

@@ -184,7 +184,7 @@ func desiredPart(live *unstructured.Unstructured) map[string]any {
 	}
 	object["metadata"] = metadata
 	delete(object, "status")
-	// the API server counts the changes of the template, repairs too
+	// The API server counts all changes of the template in this annotation, also repairs.
 	unstructured.RemoveNestedField(object, "metadata", "annotations", "deprecated.daemonset.template.generation")
 	return object
 }

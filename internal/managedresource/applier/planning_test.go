@@ -360,7 +360,7 @@ func TestWhatIsAppliedIsWhatWasPlanned(t *testing.T) {
 	awaitPlan(e, "mr", func(g Gomega, p *published) { g.Expect(p.Summary).To(Equal("nothing would change: 9 unchanged")) })
 }
 
-// Changes of the annotation while no process runs have the same effect as others.
+// Changes of the annotation while no process runs have the same effect as changes while a process runs.
 func TestThePlanAnnotationIsFollowedAfterARestart(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{})
@@ -383,7 +383,7 @@ func TestThePlanAnnotationIsFollowedAfterARestart(t *testing.T) {
 		ShouldNot(HaveKey("espalier.dev/planned"))
 }
 
-// The controller of the first class removes its plan, whether the set has its finalizer or not.
+// The controller of the first class removes its plan, whether the set has the finalizer of this controller or not.
 func TestThePlanOfASetThatMovesToAnotherClassIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, applied := range map[string]bool{"after it was applied": true, "before it was ever applied": false} {

@@ -93,7 +93,7 @@ func TestRestartOfAnUntouchedSetReadsAndWritesNoObject(t *testing.T) {
 	}
 }
 
-// writes leaves out the access reviews, which every start sends.
+// writes lists the write requests without the access reviews, which every start sends.
 func writes(e *Env) []string {
 	var found []string
 	for _, each := range e.Requests.Writes() {

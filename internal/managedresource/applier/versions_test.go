@@ -22,7 +22,8 @@ func versions(olderIsServed bool) string {
 	return "[" + fmt.Sprintf(each, "v1", true, true) + "," + fmt.Sprintf(each, "v1alpha1", olderIsServed, false) + "]"
 }
 
-// An object exists as long as the API server serves any version of its kind, so the controller must delete the object in another version.
+// If the version of an object is not served any more, but another version of its kind is, the object still exists. So the controller must
+// delete it in that other version.
 func TestAnObjectIsDeletedAfterItsVersionIsNotServedAnyMore(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"the controller runs on": false, "the controller restarts": true} {

@@ -258,7 +258,7 @@ func deletePersistentVolumeClaims() example {
 	}}
 }
 
-// The values that the tables of the page list as "refused by the API server".
+// The API server refuses the values that the tables of the page list as "refused by the API server".
 func TestMalformedFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true})

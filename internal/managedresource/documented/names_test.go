@@ -15,7 +15,7 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// notOnThePage are the constants that the page may omit.
+// notOnThePage are the constants that the page may omit, with the reasons.
 func notOnThePage() map[string]string {
 	return map[string]string{
 		"AllClasses":                      "it goes into the configuration of a controller only",

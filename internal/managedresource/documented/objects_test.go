@@ -127,7 +127,7 @@ func finalizeDeletionAfter() example {
 			s.Expect(s.LiveConfigMap("lingering").DeletionTimestamp).NotTo(BeNil())
 		},
 		"When the time is over: the finalizers are removed, the ConfigMap and the set are gone.": func(s *scene) {
-			// So that the test does not wait for an hour.
+			// A shorter period, so that the test does not wait for an hour.
 			s.Edit("lingering", `{"metadata":{"annotations":{"resources.gardener.cloud/finalize-deletion-after":"1s"}}}`)
 			s.AwaitGone(s.set)
 			s.Expect(s.LiveConfigMap("lingering")).To(BeNil())

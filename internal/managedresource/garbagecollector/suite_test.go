@@ -54,7 +54,7 @@ type scene struct {
 	line *line
 }
 
-// options of a scene.
+// options are the settings of a scene.
 type options struct {
 	twoClusters bool
 	// noRights starts the collector without its role.

@@ -78,7 +78,7 @@ func TestASetAtRestCostsNothing(t *testing.T) {
 	}
 }
 
-// about lists requests whose paths end with one of these.
+// about lists the requests whose paths end with one of the given texts.
 func about(e *Env, ends ...string) []string {
 	var found []string
 	for _, each := range e.Requests.Seen() {
@@ -349,7 +349,8 @@ func TestWhatMayNotBeWatchedIsJudgedAllTheSame(t *testing.T) {
 	await(e, "mr", healthy, "True/DeploymentProgressing")
 }
 
-// A kind is no longer served: until the ManagedResource controller checks again, Applied is True, and the health condition reports it.
+// The health condition reports that a kind is no longer served. ResourcesApplied stays True until the ManagedResource controller checks
+// again.
 func TestAcceptance70AKindThatIsGone(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, Configure: quietly(checkedEvery(2 * time.Second))})
@@ -384,7 +385,7 @@ spec:
 	soon(e, func() error { return e.Target.List(e.Ctx, list, client.InNamespace(e.Namespace)) }).Should(Succeed())
 }
 
-// A drift that cannot be repaired: the objects existed, are deleted, and the set cannot be applied.
+// The object existed, another client deletes it, and the set cannot be applied, so the object is not created again.
 func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	t.Parallel()
 	e := New(t, Options{Stopped: true, TwoClusters: true, Configure: quietly()})

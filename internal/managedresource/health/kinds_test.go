@@ -86,7 +86,7 @@ func TestAcceptance72EveryKindThatIsJudged(t *testing.T) {
 			e.PatchStatus(each.kind, "x", `{"status":`+each.sick+`}`)
 		}
 		short := Unstructured(e.Get(name).Status.Resources[0]).GetKind()
-		// Events about a Service follow, which kube-controller-manager may have.
+		// After the message about a Service, Events of kube-controller-manager may follow.
 		soon(e, func() string { return Message(e.Get(name), "ResourcesHealthy") }).Should(HavePrefix(
 			fmt.Sprintf("%s %q is unhealthy: %s", short, e.Namespace+"/x", each.message)))
 		e.Expect(Condition(e.Get(name), "ResourcesHealthy")).To(Equal("False/" + short + "Unhealthy"))

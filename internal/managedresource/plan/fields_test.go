@@ -200,7 +200,7 @@ func TestPlansWithoutValuesShowPathsAndReasonsOnly(t *testing.T) {
 	g.Expect(full.Text(plan.Unbounded)).To(ContainSubstring("hunter6"), "the plan itself is not changed")
 }
 
-// API servers quote values. For a Secret, nothing of that may be shown.
+// Errors of API servers quote values. A plan must not show such quotes for a Secret.
 func TestAnswersAboutSecretsAreReduced(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {

@@ -27,10 +27,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// withdrawal is an API server that no longer serves version v1alpha1 of a kind, which the mapper does not know yet.
+// withdrawal is an API server that no longer serves version v1alpha1 of a kind. Its mapper learns of that in a Refresh.
 type withdrawal struct {
 	meta.RESTMapper
-	// other is the version of the kind that a discovery returns: "" for none, "v1alpha1" if the discovery is outdated.
+	// other is the version of the kind that the mapper finds after Refresh: "" for none, "v1alpha1" if the discovery is outdated.
 	other string
 	// exists is true if the object exists, in version v1.
 	exists    bool

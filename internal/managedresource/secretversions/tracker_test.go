@@ -166,7 +166,7 @@ func TestChangesDuringAnInterruptedWatchAreReported(t *testing.T) {
 	}
 }
 
-// listings are the list requests, streamed or not.
+// listings returns the requests for lists of Secrets, streamed or in pages.
 func (b *bench) listings() []string {
 	return append(withQuery(b.line.seen(), "sendInitialEvents=true"), withQuery(b.line.seen(), "limit=500")...)
 }

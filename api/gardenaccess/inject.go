@@ -41,8 +41,9 @@ type Access struct {
 // template in obj gets the annotations of package references for the Secrets and ConfigMaps that the workload uses, so that the garbage
 // collector keeps them. A volume, mount or variable of the same name is replaced.
 //
-// A workload with another value of LabelInject than "true", or of which one container or init container sets EnvKubeconfig, gets nothing of
-// that. EnvSeedName is set in each workload of the namespace. Ephemeral containers do not change. A second call changes nothing.
+// A workload with another value of LabelInject than "true", or of which one container or init container sets EnvKubeconfig, gets neither
+// the volume, the variable EnvKubeconfig nor the annotations. EnvSeedName is set in each workload of the namespace. Ephemeral containers do
+// not change. A second call changes nothing.
 //
 // Inject knows Deployments and StatefulSets of apps/v1, v1beta2 and v1beta1; DaemonSets of apps/v1 and v1beta2; Jobs of batch/v1; CronJobs
 // of batch/v1 and v1beta1; as Go types, and as unstructured objects, of which it changes the named fields only. Another kind of the two

@@ -17,6 +17,8 @@ config_path = %q
 # Machines without CAP_SYS_RESOURCE may not lower a score.
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
+# By default, containerd asks for the statistics of each container each second, which takes a quarter of a processor for 100 containers.
+stats_collect_period = '30s'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
 runtime_type = 'io.containerd.runc.v2'
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]

@@ -46,7 +46,7 @@ const pageSize = 250
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Mapper finds the resource that serves a kind.
+// Mapper finds the resource that serves a kind, and no resource for a kind that the API server does not name, such as PodList.
 type Mapper interface {
 	meta.RESTMapper
 	// Reset makes the next look-up of an unknown kind ask the API server. Look-ups of known kinds are still answered from memory.
@@ -132,22 +132,9 @@ func (t *Target) Resource(kind schema.GroupVersionKind) (Resource, error) {
 // lookup returns the resource that serves a kind, in the given version or in the one that the API server prefers. Callers distinguish "not
 // served" from other errors, and add the name of the object.
 func (t *Target) lookup(kind schema.GroupKind, versions ...string) (Resource, error) {
-	unserved := &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
-	if kind.Kind == "" || kind == (schema.GroupKind{Kind: "List"}) { // a mapper accepts list kinds, which no API server serves
-		return Resource{}, unserved
-	}
 	mapping, err := t.mapper.RESTMapping(kind, versions...)
 	if err != nil {
 		return Resource{}, err
-	}
-	if kind.Kind == strings.ToLower(kind.Kind) { // a mapper accepts "secret" for "Secret"; but kinds may begin with a small letter
-		served, err := t.mapper.KindFor(mapping.Resource)
-		if err != nil {
-			return Resource{}, err
-		}
-		if served.Kind != kind.Kind {
-			return Resource{}, unserved
-		}
 	}
 	return resourceOf(mapping), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -193,7 +194,41 @@ func (m *Mapper) ask(resets int) (*discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	return &discovered{mapper: restmapper.NewDiscoveryRESTMapper(resources), at: at, resets: resets, failed: partial.failed}, nil
+	mapper := exactMapper{RESTMapper: restmapper.NewDiscoveryRESTMapper(resources), kinds: map[schema.GroupVersionKind]bool{}}
+	for _, group := range resources {
+		for version, all := range group.VersionedResources {
+			for i := range all {
+				mapper.kinds[schema.GroupVersionKind{Group: group.Group.Name, Version: version, Kind: all[i].Kind}] = true
+			}
+		}
+	}
+	return &discovered{mapper: mapper, at: at, resets: resets, failed: partial.failed}, nil
+}
+
+// exactMapper finds only kinds that the API server has named. The RESTMapper of client-go also guesses a resource for "List", for each kind
+// with "List" at its end, and for each kind in small letters, which no API server serves.
+type exactMapper struct {
+	meta.RESTMapper
+	kinds map[schema.GroupVersionKind]bool
+}
+
+// RESTMapping implements meta.RESTMapper.
+func (m exactMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	found, err := m.RESTMapper.RESTMapping(gk, versions...)
+	if err == nil && !m.kinds[found.GroupVersionKind] {
+		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
+	}
+	return found, err
+}
+
+// RESTMappings implements meta.RESTMapper.
+func (m exactMapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
+	found, err := m.RESTMapper.RESTMappings(gk, versions...)
+	found = slices.DeleteFunc(found, func(each *meta.RESTMapping) bool { return !m.kinds[each.GroupVersionKind] })
+	if err == nil && len(found) == 0 {
+		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
+	}
+	return found, err
 }
 
 // partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client of discovery, it does not

@@ -117,6 +117,23 @@ func TestMapperServesEveryDirection(t *testing.T) {
 	g.Expect(mappings[0].GroupVersionKind).To(Equal(gvk))
 }
 
+func TestMapperFindsOnlyKindsThatTheAPIServerNames(t *testing.T) {
+	g := NewWithT(t)
+	served, mapper, _ := newTestMapper(t)
+	for _, kind := range []string{"AppleList", "List", "apple", "Apples", ""} {
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: "a.example.com", Kind: kind}, "v1")
+		g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), kind)
+		_, err = mapper.RESTMappings(schema.GroupKind{Group: "a.example.com", Kind: kind})
+		g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), kind)
+	}
+	served.change(func() { served.kinds = map[string]string{"a.example.com/v1": "AppleList", "p.example.com/v1": "pear"} })
+	mapper.Reset()
+	for _, kind := range []schema.GroupKind{{Group: "a.example.com", Kind: "AppleList"}, {Group: "p.example.com", Kind: "pear"}} {
+		_, err := mapper.RESTMapping(kind, "v1")
+		g.Expect(err).NotTo(HaveOccurred(), kind.Kind)
+	}
+}
+
 func TestMapperRemembersNoMatchForAWhile(t *testing.T) {
 	g := NewWithT(t)
 	served, mapper, passive := newTestMapper(t)

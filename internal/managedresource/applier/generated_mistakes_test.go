@@ -126,7 +126,7 @@ func (x *target) live(e *Env) *unstructured.Unstructured {
 	return live
 }
 
-// write replaces the Secret of the set. Its data key is another one each time, so that the condition shows which version it is about.
+// write replaces the Secret of the set. Its data key, which conditions name, and its checksum are others each time.
 func (x *target) write(e *Env, manifest any) string {
 	e.T.Helper()
 	x.number++
@@ -137,7 +137,7 @@ func (x *target) write(e *Env, manifest any) string {
 		e.Expect(err).NotTo(HaveOccurred())
 		text = string(content)
 	}
-	e.SecretData(x.set, map[string][]byte{key: []byte(text)})
+	e.SecretData(x.set, map[string][]byte{key: fmt.Appendf(nil, "# %d\n%s", x.number, text)})
 	return key
 }
 

@@ -331,16 +331,24 @@ func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 		healthy string
 		early   bool
 	}
+	user := ""
 	judge := func(last bool) result {
 		mr := a.Get("mr")
+		if user != "" {
+			mr.Annotations = map[string]string{resourcesv1alpha1.ServiceAccount: user}
+		}
 		next, early := a.reconciler.Judge(types.NamespacedName{Namespace: a.Namespace, Name: "mr"}, mr, last)
 		mr.Status.Conditions = next
 		return result{Condition(mr, "ResourcesHealthy"), early}
 	}
 	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{early: true}), "no controller has processed the Deployment")
 	a.Expect(judge(true)).To(Equal(result{healthy: "False/DeploymentUnhealthy"}))
+	user = "team"
+	a.Expect(judge(false)).To(Equal(result{early: true}), "a set with a ServiceAccount waits, too")
+	a.Expect(judge(true)).To(Equal(result{}), "a request must show that the ServiceAccount may read the Deployment")
 	complete(a.Env, "web", 1, 0)
 	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{healthy: "True/ResourcesHealthy"}))
+	user = ""
 
 	a.writeUnseen("web")
 	a.Expect(judge(false)).To(Equal(result{early: true}), "the watch has not seen the write")

@@ -120,10 +120,10 @@ func (r *Reconciler) concealing(user string, mr *resourcesv1alpha1.ManagedResour
 // known judges every object in the status of a set with data from the watches. It also returns the reads that are still needed: each read
 // adds to the findings of one object. For live, see examination.
 func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
-	kstatus := Kstatus(mr, *r.Own.Kstatus)
+	kstatus, user := Kstatus(mr, *r.Own.Kstatus), r.Identity.User(mr)
 	each = make([]findings, len(mr.Status.Resources))
 	for i, ref := range mr.Status.Resources {
-		e := examination{Reconciler: r, kstatus: kstatus, live: live, user: r.Identity.User(mr), found: &each[i]}
+		e := examination{Reconciler: r, kstatus: kstatus, live: live, user: user, found: &each[i]}
 		if read := e.object(ref); read != nil {
 			reads = append(reads, read)
 		}

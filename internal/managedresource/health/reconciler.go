@@ -124,7 +124,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // then Reconcile must judge the set.
 //
 // Unless last is true, the result is nil, and early is true, if the conditions are about to change: a watch has not shown the last write of
-// this process yet, or the controller of a workload has not processed the workload yet. The caller then calls Judge again soon.
+// this process yet, or the controller of a workload has not processed the workload yet. The caller then calls Judge again soon. This
+// holds for a set with a ServiceAccount as well, whose result is nil anyway: it saves reads, and a second write of the status.
 func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
 	next []corev1beta1.Condition, early bool,
 ) {
@@ -154,7 +155,7 @@ func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1al
 		return nil, true
 	}
 	if r.Identity.User(mr) != "" && r.tellsMore(mr, found) {
-		return nil, false // reads must show that the user may know this
+		return nil, found.unobserved // reads must show that the user may know this
 	}
 	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
 }

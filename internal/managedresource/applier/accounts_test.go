@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
@@ -98,6 +99,48 @@ func TestRequestsForASetHaveTheRightsOfItsServiceAccount(t *testing.T) {
 		e.AwaitGone("mr")
 		e.Expect(own).To(BeEmpty())
 	})
+}
+
+// Requests for sets, which depend on the speed of watches, are not compared.
+func TestAServiceAccountCausesNoFurtherRequests(t *testing.T) {
+	t.Parallel()
+	e := New(t, Options{TwoClusters: true, Configure: func(cfg *config.ResourceManagerConfiguration) {
+		longSyncPeriod(cfg)
+		cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{}
+	}})
+	e.AllowImpersonation()
+	e.GrantTo(e.Source, "managedresource-controller", "espalier-managedresource-controller-impersonate",
+		authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
+	e.Account("deployer")
+	// life creates, changes and deletes a set, and returns the requests for its objects and Secrets.
+	life := func(set, account string) []string {
+		e.AwaitRest()
+		e.Secret(set, e.ConfigMap(set+"-a", "1"), e.ConfigMap(set+"-b", "1"), e.ConfigMap(set+"-c", "1"))
+		mr := e.ManagedResource(set, set)
+		if account != "" {
+			assign(account)(mr)
+		}
+		e.Expect(e.Source.Create(e.Ctx, mr)).To(Succeed())
+		e.AwaitApplied(set, "True/ApplySucceeded")
+		e.Secret(set, e.ConfigMap(set+"-a", "2"), e.ConfigMap(set+"-b", "1"))
+		e.AwaitData(set+"-a", "2")
+		e.AwaitData(set+"-c", "(absent)")
+		e.AwaitApplied(set, "True/ApplySucceeded")
+		e.Expect(e.Source.Delete(e.Ctx, e.Get(set))).To(Succeed())
+		e.AwaitGone(set)
+		var sent []string
+		for _, each := range e.Requests.Seen() {
+			if strings.Contains(each, "/configmaps") || strings.HasPrefix(each, "GET ") && strings.Contains(each, "/secrets") {
+				sent = append(sent, strings.ReplaceAll(each, "/"+set, "/SET"))
+			}
+		}
+		return sent
+	}
+	life("first", "") // the first set of a kind starts watches
+	own := life("own", "")
+	t.Logf("%d requests: %v", len(own), own)
+	e.Expect(own).NotTo(BeEmpty())
+	e.Expect(life("team", "deployer")).To(ConsistOf(own))
 }
 
 func TestLockdownRefusesASetWithoutServiceAccount(t *testing.T) {

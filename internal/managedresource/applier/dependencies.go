@@ -34,32 +34,24 @@ const maxDependencies, maxSearched = 32, 1000
 // dependencies lists the sets that the annotation DependsOn of a set names, in that order. It fails if an item is no name of a set, or if
 // there are too many.
 func dependencies(mr *resourcesv1alpha1.ManagedResource) ([]types.NamespacedName, error) {
-	var names []types.NamespacedName
-	for item := range strings.SplitSeq(mr.Annotations[resourcesv1alpha1.DependsOn], ",") {
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
-		name := types.NamespacedName{Namespace: mr.Namespace, Name: item}
-		if namespace, rest, found := strings.Cut(item, "/"); found {
-			name = types.NamespacedName{Namespace: namespace, Name: rest}
-		}
+	names := resourcesv1alpha1.ParseDependsOn(mr.Annotations[resourcesv1alpha1.DependsOn], mr.Namespace)
+	for _, name := range names {
 		if len(apivalidation.ValidateNamespaceName(name.Namespace, false))+len(apivalidation.NameIsDNSSubdomain(name.Name, false)) > 0 {
 			return nil, fmt.Errorf("annotation %s: %q is no ManagedResource, as in name or namespace/name",
-				resourcesv1alpha1.DependsOn, excerpt.Quoted(item))
+				resourcesv1alpha1.DependsOn, excerpt.Quoted(name.String()))
 		}
-		if len(names) == maxDependencies {
-			return nil, fmt.Errorf("annotation %s: more than %d ManagedResources", resourcesv1alpha1.DependsOn, maxDependencies)
-		}
-		names = append(names, name)
+	}
+	if len(names) > maxDependencies {
+		return nil, fmt.Errorf("annotation %s: more than %d ManagedResources", resourcesv1alpha1.DependsOn, maxDependencies)
 	}
 	return names, nil
 }
 
-// dependenciesOf is like dependencies. It also fails if the set acts with the rights of a ServiceAccount and names a set of another
+// dependenciesOf is like dependencies. It also fails if the set does not act with the rights of the controller and names a set of another
 // namespace: such a set must not learn about the sets of other teams.
 func (r *Planner) dependenciesOf(mr *resourcesv1alpha1.ManagedResource) ([]types.NamespacedName, error) {
 	names, err := dependencies(mr)
-	if err != nil || r.Identity.Name(mr) == "" {
+	if err != nil || r.Identity.User(mr) == "" {
 		return names, err
 	}
 	for _, name := range names {
@@ -196,7 +188,7 @@ func (r *Planner) mayDependOn(ctx context.Context, mr *resourcesv1alpha1.Managed
 		return true
 	}
 	refusal, err := r.namespaceRefusal(ctx, mr.Namespace)
-	return r.Identity.Name(mr) == "" && refusal == "" && err == nil
+	return r.Identity.User(mr) == "" && refusal == "" && err == nil
 }
 
 // watchDependencies enqueues sets when the sets change on which they depend, and the dependencies of a set that is being deleted when that

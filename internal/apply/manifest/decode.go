@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/json"
 )
 
@@ -61,6 +62,9 @@ func decodeYAML(raw []byte) (_ map[string]any, err error) {
 	value, err := onlyDocument(raw, true)
 	var duplicates *yaml.TypeError
 	if errors.As(err, &duplicates) && mergeKey.Match(raw) {
+		if line := repeatedKey(raw); line > 0 {
+			return nil, fault("invalid YAML at line " + strconv.Itoa(line) + ": a key occurs twice")
+		}
 		value, err = onlyDocument(raw, false)
 	}
 	if err != nil {
@@ -128,6 +132,33 @@ func onlyDocument(raw []byte, strict bool) (any, error) {
 			return nil, err
 		}
 	}
+}
+
+// repeatedKey returns the line of a key that occurs twice in a map of a YAML text, or 0. Unlike the strict decoder, it does not count the
+// keys that a merge key adds.
+func repeatedKey(raw []byte) int {
+	var document yamlv3.Node
+	if yamlv3.Unmarshal(raw, &document) != nil {
+		return 0
+	}
+	return repeatedKeyIn(&document)
+}
+
+func repeatedKeyIn(node *yamlv3.Node) int {
+	keys := map[string]bool{}
+	for i, each := range node.Content {
+		if node.Kind == yamlv3.MappingNode && i%2 == 0 && each.Kind == yamlv3.ScalarNode && each.Tag != "!!merge" {
+			key := each.Tag + " " + each.Value
+			if keys[key] {
+				return each.Line
+			}
+			keys[key] = true
+		}
+		if line := repeatedKeyIn(each); line > 0 {
+			return line
+		}
+	}
+	return 0
 }
 
 // object converts the top-level value of a document, which must be a map.

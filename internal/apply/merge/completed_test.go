@@ -8,13 +8,16 @@ import (
 
 func TestMergeKeepsWhatKubernetesCompletes(t *testing.T) {
 	const (
-		claim   = "apiVersion: v1, kind: PersistentVolumeClaim"
-		volume  = "apiVersion: v1, kind: PersistentVolume"
-		pod     = "apiVersion: v1, kind: Pod"
-		ingress = "apiVersion: networking.k8s.io/v1, kind: Ingress"
-		service = "apiVersion: apiregistration.k8s.io/v1, kind: APIService"
-		crd     = "apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition"
-		running = "{nodeName: n, tolerations: [{key: a, operator: Exists}], volumes: [{name: token}], containers: [{name: c, image: i, " +
+		claim    = "apiVersion: v1, kind: PersistentVolumeClaim"
+		volume   = "apiVersion: v1, kind: PersistentVolume"
+		pod      = "apiVersion: v1, kind: Pod"
+		node     = "apiVersion: v1, kind: Node"
+		job      = "apiVersion: batch/v1, kind: Job"
+		balancer = "apiVersion: v1, kind: Service"
+		ingress  = "apiVersion: networking.k8s.io/v1, kind: Ingress"
+		service  = "apiVersion: apiregistration.k8s.io/v1, kind: APIService"
+		crd      = "apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition"
+		running  = "{nodeName: n, tolerations: [{key: a, operator: Exists}], volumes: [{name: token}], containers: [{name: c, image: i, " +
 			"volumeMounts: [{name: token, mountPath: /token}]}]}"
 	)
 	for name, tc := range map[string]specCase{
@@ -53,6 +56,33 @@ func TestMergeKeepsWhatKubernetesCompletes(t *testing.T) {
 			manifest: "{tolerations: [{key: b}], containers: [{name: c, image: j, command: [x]}]}",
 			want: "{nodeName: n, tolerations: [{key: a, operator: Exists}, {key: b}], volumes: [{name: token}], " +
 				"containers: [{name: c, image: j, command: [x], volumeMounts: [{name: token, mountPath: /token}]}]}",
+		},
+		"a volume keeps the nodes that can reach it": {
+			kind: volume, live: "{nodeAffinity: {required: {}}}", manifest: "{capacity: {storage: 1Gi}}",
+			want: "{capacity: {storage: 1Gi}, nodeAffinity: {required: {}}}",
+		},
+		"a Node keeps what controllers have set": {
+			kind: node, live: "{podCIDR: 10.0.0.0/24, podCIDRs: [10.0.0.0/24], providerID: x, taints: [{key: a}], unschedulable: true}",
+			manifest: "{}", want: "{podCIDR: 10.0.0.0/24, podCIDRs: [10.0.0.0/24], providerID: x, taints: [{key: a}]}",
+		},
+		"a Node has the taints of the manifest": {
+			kind: node, live: "{taints: [{key: a}]}", manifest: "{taints: [{key: b}]}", want: "{taints: [{key: b}]}",
+		},
+		"a Job keeps its manager": {
+			kind: job, live: "{managedBy: example.com/x}", manifest: "{parallelism: 1}", want: "{parallelism: 1, managedBy: example.com/x}",
+		},
+		"a load balancer keeps its class": {
+			kind: balancer, live: "{type: LoadBalancer, loadBalancerClass: a.example.com/b}", manifest: "{type: LoadBalancer}",
+			want: "{type: LoadBalancer, loadBalancerClass: a.example.com/b}",
+		},
+		"a load balancer has the class of the manifest": {
+			kind: balancer, live: "{type: LoadBalancer, loadBalancerClass: a.example.com/b}",
+			manifest: "{type: LoadBalancer, loadBalancerClass: a.example.com/c}",
+			want:     "{type: LoadBalancer, loadBalancerClass: a.example.com/c}",
+		},
+		"a Service that is no load balancer any more has no class": {
+			kind: balancer, live: "{type: LoadBalancer, loadBalancerClass: a.example.com/b}", manifest: "{type: NodePort}",
+			want: "{type: NodePort}",
 		},
 		"an injected authority of an APIService stays": {
 			kind: service, live: "{caBundle: eA==, service: {name: s}}", manifest: "{service: {name: s}}",

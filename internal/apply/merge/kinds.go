@@ -56,7 +56,7 @@ func (r kindRules) rules(kind schema.GroupKind) []rule {
 		return []rule{r.ofPodTemplate("spec", "template")}
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
 		selector := rule{keep: r.keepSelector, instead: [][]string{{"spec", "selector"}}}
-		return []rule{selector, {keep: r.keepTemplateLabels}, r.ofPodTemplate("spec", "template")}
+		return []rule{selector, {keep: r.keepTemplateLabels}, r.ofPodTemplate("spec", "template"), r.ofSpecFields("managedBy")}
 	case schema.GroupKind{Group: "batch", Kind: "CronJob"}:
 		return []rule{r.ofPodTemplate("spec", "jobTemplate", "spec", "template")}
 	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, schema.GroupKind{Kind: "ReplicationController"}:
@@ -70,9 +70,11 @@ func (r kindRules) rules(kind schema.GroupKind) []rule {
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
 		return []rule{{keep: r.keepInClaim}}
 	case schema.GroupKind{Kind: "PersistentVolume"}:
-		return []rule{{keep: r.keepClaimRef, instead: [][]string{{"spec", "claimRef"}}}}
+		return []rule{{keep: r.keepClaimRef, instead: [][]string{{"spec", "claimRef"}}}, r.ofSpecFields("nodeAffinity")}
 	case schema.GroupKind{Kind: "Pod"}:
 		return []rule{{keep: r.keepInPod, instead: [][]string{{"spec"}}}}
+	case schema.GroupKind{Kind: "Node"}:
+		return []rule{r.ofSpecFields("podCIDR", "podCIDRs", "providerID", "taints")}
 	case schema.GroupKind{Kind: "Secret"}:
 		return r.ofTokens()
 	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:
@@ -98,6 +100,22 @@ func (r kindRules) ofPodTemplate(path ...string) rule {
 // ofField returns a rule that always keeps the live value of a top-level field.
 func (r kindRules) ofField(field string) rule {
 	return rule{keep: func() error { keep(r.live, r.result, field); return nil }, instead: [][]string{{field}}}
+}
+
+// ofSpecFields returns the rule that keeps fields of spec if the manifest has none. Controllers of Kubernetes and webhooks set them, at the
+// creation or once, and the API server refuses to remove most of them.
+func (r kindRules) ofSpecFields(fields ...string) rule {
+	return rule{keep: func() error {
+		if _, isMap := r.live["spec"].(map[string]any); !isMap { // a Node may have none
+			return nil
+		}
+		for _, field := range fields {
+			if err := r.keepSpecField(field, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // keep copies a field from one map to the other. If from lacks the field, keep removes it from the other map.

@@ -24,7 +24,8 @@ func (r kindRules) ofService() rule {
 	return rule{keep: r.keepInService, instead: [][]string{{"spec", "clusterIP"}}}
 }
 
-// keepInService keeps the addresses and ports that are allocated for a Service, and its annotations of OpenStack.
+// keepInService keeps the addresses and ports that are allocated for a Service, the class of its load balancer, and its annotations of
+// OpenStack.
 func (r kindRules) keepInService() error {
 	if err := r.keepOpenStackAnnotations(); err != nil {
 		return err
@@ -53,9 +54,11 @@ func (r kindRules) keepInService() error {
 	if result["clusterIP"] != corev1.ClusterIPNone && liveType != corev1.ServiceTypeExternalName {
 		keep(live, result, "clusterIP")
 	}
-	if liveType == corev1.ServiceTypeLoadBalancer && desiredType == corev1.ServiceTypeLoadBalancer &&
-		live["externalTrafficPolicy"] == trafficPolicyLocal && result["externalTrafficPolicy"] == trafficPolicyLocal {
-		keepIfEmpty(live, result, "healthCheckNodePort")
+	if liveType == corev1.ServiceTypeLoadBalancer && desiredType == corev1.ServiceTypeLoadBalancer {
+		keepIfEmpty(live, result, "loadBalancerClass") // a webhook may set it at the creation, and it cannot be removed
+		if live["externalTrafficPolicy"] == trafficPolicyLocal && result["externalTrafficPolicy"] == trafficPolicyLocal {
+			keepIfEmpty(live, result, "healthCheckNodePort")
+		}
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func (c *Config) CA() []byte {
 	return cluster.CertificateAuthorityData
 }
 
-// SetCA sets the certificate authority, in PEM, of the cluster of the current context, and removes insecure-skip-tls-verify, which clients
-// refuse beside it. It returns an error if there is no such cluster.
+// SetCA sets the certificate authority, in PEM, of the cluster of the current context, and removes insecure-skip-tls-verify and the name of
+// a file with an authority, which clients refuse beside it. It returns an error if there is no such cluster.
 func (c *Config) SetCA(ca []byte) error {
 	cluster := c.all.Clusters[c.cluster]
 	if cluster == nil {
@@ -94,6 +94,7 @@ func (c *Config) SetCA(ca []byte) error {
 	}
 	cluster.CertificateAuthorityData = ca
 	remove(c, "insecure-skip-tls-verify", &cluster.InsecureSkipTLSVerify)
+	remove(c, "certificate-authority", &cluster.CertificateAuthority)
 	return nil
 }
 

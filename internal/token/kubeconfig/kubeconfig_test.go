@@ -72,6 +72,9 @@ func TestFieldsThatKeepClientsFromUsingTheTokenAreRemoved(t *testing.T) {
 			user: "exec: {apiVersion: client.authentication.k8s.io/v1, command: oidc, interactiveMode: Never}",
 		},
 		"an insecure cluster": {cluster: ", insecure-skip-tls-verify: true", want: []string{"insecure-skip-tls-verify"}},
+		"a file with an authority": {
+			cluster: ", certificate-authority: /does/not/exist", want: []string{"certificate-authority"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	netutils "k8s.io/utils/net"
 
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
@@ -88,12 +89,12 @@ func endpointDenial(request Request, objects Objects) string {
 func (r Rules) judgeIPs(request Request, texts []string) Verdict {
 	ips := make([]netip.Addr, 0, len(texts))
 	for _, text := range texts {
-		ip, err := netip.ParseAddr(text)
+		ip, err := parseAsKubelet(text)
 		if err != nil {
 			return denied(IPAddresses, fmt.Sprintf("IP address %s in node.Status.Addresses is invalid: %s", quote(text),
 				excerpt.Of(err.Error(), maxQuoted)))
 		}
-		ips = append(ips, ip.Unmap())
+		ips = append(ips, ip)
 	}
 	if !agree(r.Own.SubsetOfAddresses, request.IPs, ips) {
 		return denied(IPAddresses, "IP addresses in CSR do not match addresses of type 'InternalIP' or 'ExternalIP' in node object")
@@ -114,7 +115,7 @@ func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict 
 // ExternalIP that is not an IP address is returned too, to be denied.
 func requestable(all []corev1.NodeAddress) (names, ips []string) {
 	for _, each := range all {
-		ip, err := netip.ParseAddr(each.Address)
+		ip, err := parseAsKubelet(each.Address)
 		isAddress := each.Type == corev1.NodeInternalIP || each.Type == corev1.NodeExternalIP
 		switch {
 		case each.Address == "", isAddress && ip.Zone() != "":
@@ -125,6 +126,14 @@ func requestable(all []corev1.NodeAddress) (names, ips []string) {
 		}
 	}
 	return names, ips
+}
+
+// parseAsKubelet parses an IP address as the kubelet does: numbers may have leading zeros. Unlike the kubelet, it returns zones.
+func parseAsKubelet(text string) (netip.Addr, error) {
+	if ip, isIP := netip.AddrFromSlice(netutils.ParseIPSloppy(text)); isIP {
+		return ip.Unmap(), nil
+	}
+	return netip.ParseAddr(text)
 }
 
 // agree reports whether two lists contain the same elements or, if subset is true, whether all elements of wanted are in there. It uses

@@ -179,6 +179,23 @@ func TestAnUpdatedDefinitionOfAKnownKindNeedsNoDiscovery(t *testing.T) {
 	g.Expect(took).To(BeZero())
 }
 
+func TestAKindOfAnotherGroupDefinesNothing(t *testing.T) {
+	namesake := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: definitionKind.Kind}
+	read := 0
+	e := &Executor{Engine: &Engine{}}
+	e.Manifest = func(context.Context, *desired.Item) (*unstructured.Unstructured, error) {
+		read++
+		return nil, context.Canceled
+	}
+	tasks := func(kind schema.GroupVersionKind) []Task {
+		return []Task{{Facts: Facts{Item: &desired.Item{Kind: kind}}, Action: Create}}
+	}
+	e.awaitDefinitions(t.Context(), tasks(namesake), nil)
+	NewWithT(t).Expect(read).To(BeZero())
+	e.awaitDefinitions(t.Context(), tasks(definitionKind), nil)
+	NewWithT(t).Expect(read).To(Equal(1))
+}
+
 func TestKindsOfADefinition(t *testing.T) {
 	version := func(name string, served bool) any { return map[string]any{"name": name, "served": served} }
 	definition := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{

@@ -219,6 +219,13 @@ func TestMilestones(t *testing.T) {
 			nodes: components.Reconciliation(), row: component.Etcds, step: components.Await,
 			want: []string{"Deploying main and events ETCDs of virtual garden"},
 		},
+		"objects are written again when both API servers are rolled out": {
+			nodes: components.Reconciliation(), row: components.Rewrite, step: components.Deploy,
+			want: []string{
+				"Initializing connection to virtual garden cluster", "Deploying Kubernetes API server service SNI",
+				"Deploying virtual system resources", "Waiting until Gardener API server rolled out",
+			},
+		},
 		"tokens are renewed after all programs with one are deployed": {
 			nodes: components.Reconciliation(), row: components.TokenRenewal, step: components.Deploy,
 			want: []string{

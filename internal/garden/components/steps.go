@@ -108,7 +108,7 @@ var (
 
 	rewrite = component.Component{Name: Rewrite, Plane: component.Virtual, Own: ownDeploy, Deploy: component.Task{
 		Name:  "Labeling encrypted resources to re-encrypt them with new ETCD encryption key",
-		After: []string{Connection, component.Routes, component.VirtualSystem},
+		After: []string{Connection, component.Routes, component.VirtualSystem, component.GardenerAPIServer},
 		Does:  "[writes encrypted objects again](#encryption-keys), if that is necessary",
 	}}
 

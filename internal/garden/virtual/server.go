@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/espalier-dev/espalier/internal/garden/component/apiserver"
@@ -98,11 +97,7 @@ func (n namespace) checkOldPods(ctx context.Context, of server) error {
 	if err != nil {
 		return err
 	}
-	replicas := int32(0)
-	if live != nil {
-		replicas = ptr.Deref(live.Spec.Replicas, 1)
-	}
-	if old := judgement.OldPods(pods, replicas); old != "" {
+	if old := judgement.FormerPods(live, pods); old != "" {
 		return fmt.Errorf("%s %s/%s: %s", deploymentKind.Kind, n.name, of.name, old)
 	}
 	return nil

@@ -66,6 +66,26 @@ func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) strin
 	return ""
 }
 
+// FormerPods does the same as OldPods, for a live Deployment, nil if there is none. It does not require that new Pods are ready. If no Pod
+// can be named, the status of the Deployment says whether all Pods have its present specification.
+func FormerPods(d *appsv1.Deployment, pods []corev1.Pod) string {
+	if d == nil {
+		return OldPods(pods, 0)
+	}
+	if old := OldPods(pods, ptr.Deref(d.Spec.Replicas, 1)); old != "" {
+		return old
+	}
+	switch status := d.Status; {
+	case status.ObservedGeneration < d.Generation:
+		return fmt.Sprintf("its controller has not observed its last change (%d/%d), so its Pods may use credentials from before the "+
+			"rotation; see the log of kube-controller-manager", status.ObservedGeneration, d.Generation)
+	case status.UpdatedReplicas < status.Replicas:
+		return fmt.Sprintf("only %d of %d Pods have its present specification, so the others may use credentials from before the rotation; "+
+			"see its ReplicaSets for the reason", status.UpdatedReplicas, status.Replicas)
+	}
+	return ""
+}
+
 // OldPods returns a sentence that names the Pods of a Deployment that may still use credentials from before a rotation, and the remedy. It
 // returns "" if there are none. A Pod may use them until it has finished or is gone, also if it is about to be disrupted or its node is
 // lost: containers on a node that does not answer may still run. Replicas is the desired number of Pods, 0 without a Deployment.

@@ -210,8 +210,39 @@ func TestRotationsCountEveryPodThatMayStillRun(t *testing.T) {
 func TestEveryPodWithoutADeploymentIsOld(t *testing.T) {
 	g := NewWithT(t)
 	left := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "left"}, Spec: corev1.PodSpec{NodeName: "n"}}
-	g.Expect(judgement.OldPods(nil, 0)).To(BeEmpty())
-	g.Expect(judgement.OldPods([]corev1.Pod{left}, 0)).To(ContainSubstring("garden/left on node n"))
+	g.Expect(judgement.FormerPods(nil, nil)).To(BeEmpty())
+	g.Expect(judgement.FormerPods(nil, []corev1.Pod{left})).To(ContainSubstring("garden/left on node n"))
+}
+
+// A ReplicaSet that cannot create Pods, or that does not exist yet, leaves Pods of one ReplicaSet only: the old ones.
+func TestPodsAreFormerUntilTheDeploymentIsRolledOut(t *testing.T) {
+	pods := make([]corev1.Pod, 2)
+	for sentence, tc := range map[string]struct {
+		deployment *appsv1.Deployment
+		pods       []corev1.Pod
+		want       string
+	}{
+		"rolled out":                  {deployment: rolledOut(), pods: pods},
+		"new Pods that are not ready": {deployment: settling(func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 0 }), pods: pods},
+		"new Pods that are missing": {
+			deployment: rolledOut(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{ObservedGeneration: 2} }),
+		},
+		"an old Pod": {deployment: rolledOut(), pods: make([]corev1.Pod, 3), want: "there are still non-terminated old pods"},
+		"no ReplicaSet yet": {
+			deployment: rolledOut(func(d *appsv1.Deployment) { d.Generation = 3 }), pods: pods, want: "has not observed its last change (2/3)",
+		},
+		"a ReplicaSet that cannot create Pods": {
+			deployment: rolledOut(func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }), pods: pods,
+			want: "only 0 of 2 Pods have its present specification",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			g := NewWithT(t)
+			problem := judgement.FormerPods(tc.deployment, tc.pods)
+			g.Expect(problem).To(ContainSubstring(tc.want))
+			g.Expect(problem == "").To(Equal(tc.want == ""))
+		})
+	}
 }
 
 func TestFormerClientsMountAnotherKubeconfig(t *testing.T) {

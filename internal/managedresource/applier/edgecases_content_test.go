@@ -28,6 +28,7 @@ func TestUnusualContentOfSets(t *testing.T) {
 		"a manifest without kind, and another one that fails early": {run: withoutKind},
 		"a definition comes before its custom resource":             {run: definitionFirst, everywhere: true},
 		"a definition and its custom resource in two sets":          {run: definitionInAnotherSet, everywhere: true},
+		"a kind that begins with a small letter":                    {run: smallLetter, everywhere: true},
 		"a cluster-scoped object with a namespace":                  {run: priorityClassWithNamespace},
 		"an object without namespace of a kind not yet served":      {run: gadgetWithoutNamespace},
 		"obsolete objects that are not gone yet delay new objects":  {run: pendingDeletionsDelayNewObjects},
@@ -171,6 +172,26 @@ func definitionInAnotherSet(a *setTest) {
 	a.AwaitApplied("mr", "True/ApplySucceeded")
 	a.Expect(a.read(a.gadgets()+"/v1", "Gadget", a.Namespace, "g").GetName()).To(Equal("g"))
 	a.expectNoWrites()
+}
+
+// The API server accepts such kinds, and lists of them.
+func smallLetter(a *setTest) {
+	a.Grant(a.gadgets(), "gadgets")
+	written := func(text string) string {
+		return strings.NewReplacer("kind: Gadget", "kind: gadget", "listKind: GadgetList", "listKind: gadgetList").Replace(text)
+	}
+	size := func() any {
+		return managedresourcetest.Field(a.read(a.gadgets()+"/v1", "gadget", a.Namespace, "g"), "spec", "size")
+	}
+	a.set(written(a.definition()), written(a.gadget(a.Namespace, "g")))
+	a.Expect(size()).To(Equal(int64(1)))
+	a.Patch(a.gadgets()+"/v1/gadget", "g", `{"spec":{"size":5}}`)
+	a.soon(size).Should(Equal(int64(1)))
+	a.replace(written(a.definition()), strings.Replace(written(a.gadget(a.Namespace, "g")), "size: 1", "size: 2", 1))
+	a.Expect(size()).To(Equal(int64(2)))
+	a.expectNoWrites()
+	a.delete()
+	a.AwaitGone("mr")
 }
 
 func priorityClassWithNamespace(a *setTest) {

@@ -53,6 +53,8 @@ func TestMistakesAreReportedWithTheirFieldAndAffectNoOtherSecret(t *testing.T) {
 	}
 	s.create(s.secret("self", func(secret *corev1.Secret) { targeted(s.Namespace, "self")(secret) }))
 	s.Eventually(s.reported("self")).Should(ContainElement(ContainSubstring("name this very Secret")))
+	s.create(s.secret("emptied", with("kubeconfig", "")))
+	s.Eventually(s.reported("emptied")).Should(ContainElement(ContainSubstring("kubeconfig has no current-context")))
 	s.create(s.secret("fine"))
 	s.token("fine", "")
 	s.Expect(s.reported("fine")()).To(BeEmpty())

@@ -38,6 +38,9 @@ import (
 const (
 	// certifiedUser is the user of client certificates of the test.
 	certifiedUser = "e2e-certified"
+	// rotationLimit is the time limit of an operation of a rotation. With three members per etcd, twelve Pods of etcds restart one after the
+	// other while an operation prepares new certificate authorities.
+	rotationLimit = 2 * limit
 	// refusalPatience is how long API servers may accept former credentials after a rotation.
 	refusalPatience = time.Minute
 )
@@ -124,7 +127,7 @@ var _ = Describe("rotations of the Garden of make up-garden", Ordered, ContinueO
 				Expect(result.lost).To(BeZero(), "events of a watch")
 				Expect(result.problems).To(BeEmpty())
 			}
-		}, SpecTimeout(3*limit))
+		}, SpecTimeout(3*rotationLimit))
 	}
 })
 
@@ -172,7 +175,7 @@ func (l localGarden) probeDuring(ctx context.Context, s step, certificate *tls.C
 		GinkgoHelper()
 		Expect(c.Kubectl(ctx, "annotate", "--overwrite", "garden", l.garden.Name, "gardener.cloud/operation="+s.operation)).
 			Error().NotTo(HaveOccurred())
-		Eventually(ctx, l.ended).WithArguments(s).WithTimeout(limit).Should(Succeed())
+		Eventually(ctx, l.ended).WithArguments(s).WithTimeout(rotationLimit).Should(Succeed())
 	})
 }
 

@@ -46,9 +46,12 @@ const pageSize = 250
 const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
 	"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// Mapper finds the resource that serves a kind, and no resource for a kind that the API server does not name, such as PodList.
+// Mapper finds the resource that serves a kind.
 type Mapper interface {
 	meta.RESTMapper
+	// Names reports whether the API server names a kind. A RESTMapper also guesses resources for kinds that no API server serves, such as
+	// PodList and pod.
+	Names(kind schema.GroupVersionKind) bool
 	// Reset makes the next look-up of an unknown kind ask the API server. Look-ups of known kinds are still answered from memory.
 	Reset()
 	// Refresh asks the API server which kinds it serves and waits for the answer, which replaces all known kinds.
@@ -135,6 +138,9 @@ func (t *Target) lookup(kind schema.GroupKind, versions ...string) (Resource, er
 	mapping, err := t.mapper.RESTMapping(kind, versions...)
 	if err != nil {
 		return Resource{}, err
+	}
+	if !t.mapper.Names(mapping.GroupVersionKind) {
+		return Resource{}, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
 	}
 	return resourceOf(mapping), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -50,6 +49,7 @@ var _ meta.RESTMapper = &Mapper{}
 // discovered is the result of one discovery: the kinds that the API server served at that time.
 type discovered struct {
 	mapper meta.RESTMapper
+	kinds  map[schema.GroupVersionKind]bool
 	at     time.Time
 	// resets is the number of Resets before the discovery: after another Reset its result is outdated.
 	resets int
@@ -82,6 +82,14 @@ func (m *Mapper) Refresh() error {
 	known, _ := m.current()
 	_, err := m.discover(known, "")
 	return err
+}
+
+// Names reports whether the API server named a kind in the last discovery. The other methods also guess a resource for "List", for each kind
+// with "List" at its end, which controller-runtime needs for its lists, and for each kind in small letters. If the server of the group did
+// not answer, Names returns true.
+func (m *Mapper) Names(kind schema.GroupVersionKind) bool {
+	known, _ := m.current()
+	return known != nil && (known.kinds[kind] || known.failed[kind.Group] != nil)
 }
 
 // KindFor implements meta.RESTMapper.
@@ -194,41 +202,18 @@ func (m *Mapper) ask(resets int) (*discovered, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
-	mapper := exactMapper{RESTMapper: restmapper.NewDiscoveryRESTMapper(resources), kinds: map[schema.GroupVersionKind]bool{}}
+	fresh := &discovered{
+		mapper: restmapper.NewDiscoveryRESTMapper(resources), kinds: map[schema.GroupVersionKind]bool{}, at: at, resets: resets,
+		failed: partial.failed,
+	}
 	for _, group := range resources {
 		for version, all := range group.VersionedResources {
 			for i := range all {
-				mapper.kinds[schema.GroupVersionKind{Group: group.Group.Name, Version: version, Kind: all[i].Kind}] = true
+				fresh.kinds[schema.GroupVersionKind{Group: group.Group.Name, Version: version, Kind: all[i].Kind}] = true
 			}
 		}
 	}
-	return &discovered{mapper: mapper, at: at, resets: resets, failed: partial.failed}, nil
-}
-
-// exactMapper finds only kinds that the API server has named. The RESTMapper of client-go also guesses a resource for "List", for each kind
-// with "List" at its end, and for each kind in small letters, which no API server serves.
-type exactMapper struct {
-	meta.RESTMapper
-	kinds map[schema.GroupVersionKind]bool
-}
-
-// RESTMapping implements meta.RESTMapper.
-func (m exactMapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	found, err := m.RESTMapper.RESTMapping(gk, versions...)
-	if err == nil && !m.kinds[found.GroupVersionKind] {
-		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
-	}
-	return found, err
-}
-
-// RESTMappings implements meta.RESTMapper.
-func (m exactMapper) RESTMappings(gk schema.GroupKind, versions ...string) ([]*meta.RESTMapping, error) {
-	found, err := m.RESTMapper.RESTMappings(gk, versions...)
-	found = slices.DeleteFunc(found, func(each *meta.RESTMapping) bool { return !m.kinds[each.GroupVersionKind] })
-	if err == nil && len(found) == 0 {
-		return nil, &meta.NoKindMatchError{GroupKind: gk, SearchedVersions: versions}
-	}
-	return found, err
+	return fresh, nil
 }
 
 // partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client of discovery, it does not

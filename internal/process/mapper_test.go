@@ -117,21 +117,23 @@ func TestMapperServesEveryDirection(t *testing.T) {
 	g.Expect(mappings[0].GroupVersionKind).To(Equal(gvk))
 }
 
-func TestMapperFindsOnlyKindsThatTheAPIServerNames(t *testing.T) {
+func TestMapperKnowsWhichKindsTheAPIServerNames(t *testing.T) {
 	g := NewWithT(t)
 	served, mapper, _ := newTestMapper(t)
-	for _, kind := range []string{"AppleList", "List", "apple", "Apples", ""} {
-		_, err := mapper.RESTMapping(schema.GroupKind{Group: "a.example.com", Kind: kind}, "v1")
-		g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), kind)
-		_, err = mapper.RESTMappings(schema.GroupKind{Group: "a.example.com", Kind: kind})
-		g.Expect(meta.IsNoMatchError(err)).To(BeTrue(), kind)
+	kind := func(name string) schema.GroupVersionKind {
+		return apple().WithVersion("v1").GroupVersion().WithKind(name)
 	}
-	served.change(func() { served.kinds = map[string]string{"a.example.com/v1": "AppleList", "p.example.com/v1": "pear"} })
-	mapper.Reset()
-	for _, kind := range []schema.GroupKind{{Group: "a.example.com", Kind: "AppleList"}, {Group: "p.example.com", Kind: "pear"}} {
-		_, err := mapper.RESTMapping(kind, "v1")
-		g.Expect(err).NotTo(HaveOccurred(), kind.Kind)
+	g.Expect(mapper.Names(kind("Apple"))).To(BeFalse(), "before the first discovery")
+	mapping, err := mapper.RESTMapping(kind("AppleList").GroupKind(), "v1")
+	g.Expect(err).NotTo(HaveOccurred(), "controller-runtime asks for the kinds of lists")
+	g.Expect(mapper.Names(mapping.GroupVersionKind)).To(BeFalse())
+	g.Expect(mapper.Names(kind("Apple"))).To(BeTrue())
+	for _, name := range []string{"List", "apple", "Apples", ""} {
+		g.Expect(mapper.Names(kind(name))).To(BeFalse(), name)
 	}
+	served.change(func() { served.kinds = map[string]string{"a.example.com/v1": "AppleList"} })
+	g.Expect(mapper.Refresh()).To(Succeed())
+	g.Expect(mapper.Names(kind("AppleList"))).To(BeTrue())
 }
 
 func TestMapperRemembersNoMatchForAWhile(t *testing.T) {

@@ -52,6 +52,8 @@ func (s *definingServer) Reset() {
 	s.outdated = true
 }
 
+func (*definingServer) Names(schema.GroupVersionKind) bool { return true }
+
 func (s *definingServer) Refresh() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

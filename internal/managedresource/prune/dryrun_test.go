@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -27,6 +28,8 @@ type pages struct {
 }
 
 func (*pages) Reset() {}
+
+func (*pages) Names(schema.GroupVersionKind) bool { return true }
 
 func (*pages) Refresh() error { return nil }
 

@@ -44,6 +44,8 @@ func gadgetKind() schema.GroupVersionKind {
 
 func (w *withdrawal) Reset() {}
 
+func (*withdrawal) Names(schema.GroupVersionKind) bool { return true }
+
 func (w *withdrawal) Refresh() error {
 	w.refreshed = true
 	return nil

@@ -21,8 +21,6 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // weight is the share of the processors that the node gets on a busy machine, as a multiple of the share of one other process. All
 // processes and Pods of the node are in one cgroup. Without this weight they would have to share the processor time of a single process.
-// Inside, the processes, among them the control plane, have the same weight, which is more than that of all Pods with up to 16 processors:
-// Pods that use all processors must not make the API server and the kubelet miss their deadlines.
 const weight = 16
 
 // hierarchies are the roots of all cgroup hierarchies: one with cgroup v2, one for each controller with v1.
@@ -55,10 +53,9 @@ func createCgroups() error {
 	}
 	for _, root := range roots {
 		folder := filepath.Join(root, cgroup)
-		for _, each := range []string{folder, filepath.Join(folder, processes)} {
-			if err := errors.Join(createCgroup(root, each), setWeight(each)); err != nil {
-				return err
-			}
+		err = errors.Join(createCgroup(root, folder), createCgroup(root, filepath.Join(folder, processes)), setWeight(root))
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -80,9 +77,9 @@ func createCgroup(root, folder string) error {
 	return nil
 }
 
-func setWeight(folder string) error {
+func setWeight(root string) error {
 	for name, one := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} { // of v1 and of v2: the weight of one process
-		file := filepath.Join(folder, name)
+		file := filepath.Join(root, cgroup, name)
 		if !exists(file) {
 			continue
 		}
@@ -107,10 +104,6 @@ func putIntoCgroups(pid int) error {
 	}
 	return nil
 }
-
-// Join moves this process into the cgroups of the node. While the node uses all processors, a client outside of them would wait for a
-// processor longer than for an answer. Down kills the process.
-func Join() error { return putIntoCgroups(os.Getpid()) }
 
 // Memory returns the memory of all processes of the node and of its Pods, in bytes, without cached files.
 func Memory() (int64, error) {

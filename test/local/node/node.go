@@ -83,9 +83,6 @@ func expectToRun(l layout, parts ...string) error {
 // Start does the part of Up that runs in the network namespace.
 func Start(ctx context.Context, dir, controlPlane, node string, log io.Writer) error {
 	l := layout(dir)
-	if err := putIntoCgroups(os.Getpid()); err != nil { // and with it the parts of the control plane
-		return err
-	}
 	plane, err := local.Start(ctx, local.Options{
 		Dir: dir, Assets: controlPlane, ControllerManager: true, Scheduler: true, AuditPolicy: []byte(auditPolicy),
 		APIServerArgs: apiServerArgs(l), Port: Port, Detached: true, Log: log,

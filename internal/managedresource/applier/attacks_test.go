@@ -1,7 +1,9 @@
 package applier_test
 
 import (
+	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -23,12 +25,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/config"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// marker is in the data, metadata or status of every object that no ServiceAccount of the attackers may read.
+// marker is in the data, metadata or status of every object that no ServiceAccount of the attackers may read, and in no text about an
+// object that one of them may read.
 const marker = "s3cr3t"
+
+var update = flag.Bool("update", false, "write the list of attacks into docs/reference/attacks.md")
 
 // attackDocuments is the content of testdata/attacks.yaml.
 type attackDocuments struct {
@@ -41,11 +47,15 @@ type attackDocuments struct {
 // the names of the victim's objects.
 type scene struct {
 	*Env
+	// whole is the test of all attacks.
+	whole     *testing.T
 	documents attackDocuments
 	victim    string
 	// guarded are the objects that must not change. forbidden are those that must not appear.
 	guarded   []*unstructured.Unstructured
 	forbidden []*unstructured.Unstructured
+	// printed is the output of a command that the attackers ran.
+	printed string
 }
 
 func object(e *Env, manifest string) *unstructured.Unstructured {
@@ -65,7 +75,11 @@ func (s *scene) guard(manifest string) *unstructured.Unstructured {
 	annotations := map[string]string{"resources.gardener.cloud/origin": s.Namespace + "/" + marker + "-set", "note": marker}
 	maps.Copy(annotations, created.GetAnnotations())
 	created.SetAnnotations(annotations)
-	s.Expect(s.Target.Create(s.Ctx, created)).To(Succeed())
+	create := func() error { return s.Target.Create(s.Ctx, created) }
+	s.Eventually(create).WithTimeout(Patience).Should(Succeed()) // the definition of its kind may be new
+	if created.GetNamespace() == "" {                            // the namespaces of tests are removed by other means
+		s.whole.Cleanup(func() { _ = s.Target.Delete(context.WithoutCancel(s.Ctx), created.DeepCopy()) })
+	}
 	return s.keep(created)
 }
 
@@ -76,7 +90,7 @@ func (s *scene) keep(guarded *unstructured.Unstructured) *unstructured.Unstructu
 
 func newScene(e *Env, documents attackDocuments) *scene {
 	e.T.Helper()
-	s := &scene{Env: e, documents: documents, victim: e.Namespace + "-victim"}
+	s := &scene{Env: e, whole: e.T, documents: documents, victim: e.Namespace + "-victim"}
 	for _, c := range slices.Compact([]client.Client{e.Source, e.Target}) {
 		e.Expect(c.Create(e.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.victim}})).To(Succeed())
 	}
@@ -84,6 +98,7 @@ func newScene(e *Env, documents attackDocuments) *scene {
 	for _, verb := range verbs {
 		s.accountWithout(verb)
 	}
+	s.counter()
 	for _, each := range documents.Victims {
 		s.guard(s.fill(each))
 	}
@@ -99,11 +114,16 @@ func newScene(e *Env, documents attackDocuments) *scene {
 	return s
 }
 
+// named returns a manifest with a name in place of $N.
+func named(manifest, name string) string {
+	return strings.NewReplacer("$NS", "$NS", "$N", name).Replace(manifest)
+}
+
 func (s *scene) fill(text string) string { return s.Fill(strings.ReplaceAll(text, "$V", s.victim)) }
 
 // lure returns the manifest of an object of the victim with the origin of a set.
 func (s *scene) lure(kind, set string) string {
-	return s.fill(strings.ReplaceAll(s.documents.Lures[kind], "$N", set))
+	return s.fill(named(s.documents.Lures[kind], set))
 }
 
 func reference(o *unstructured.Unstructured) resourcesv1alpha1.ObjectReference {
@@ -128,6 +148,25 @@ func (s *scene) accountWithout(verb string) {
 		s.Expect(client.IgnoreAlreadyExists(c.Create(s.Ctx, role.DeepCopy()))).To(Succeed())
 		s.GrantTo(c, name, role.Name, authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: allowed[0]})
 	}
+}
+
+// counter creates a ServiceAccount "counter" that may read Secrets and definitions of kinds, and no objects of these kinds.
+func (s *scene) counter() {
+	s.T.Helper()
+	s.BareAccount("counter")
+	s.GrantTo(s.Source, "counter", "test-no-get", authorizationv1.ResourceAttributes{Resource: "secrets", Verb: "get"})
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.victim + "-counter"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get"}},
+	}}
+	s.Expect(s.Target.Create(s.Ctx, role)).To(Succeed())
+	s.Expect(s.Target.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "counter"}},
+	})).To(Succeed())
+	right := &authorizationv1.ResourceAttributes{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "get"}
+	user := "system:serviceaccount:" + s.Namespace + ":counter"
+	s.Eventually(func() (bool, error) { return binary.Allowed(s.Ctx, s.Target, user, right) }).WithTimeout(Patience).Should(BeTrue())
 }
 
 // forge makes the status of a set say that it was applied and contains these objects.
@@ -191,6 +230,7 @@ func (s *scene) verify() {
 func (s *scene) visible() string {
 	s.T.Helper()
 	var text strings.Builder
+	_, _ = text.WriteString(s.printed)
 	add := func(v any) {
 		encoded, err := json.Marshal(v)
 		s.Expect(err).NotTo(HaveOccurred())
@@ -218,6 +258,40 @@ func (s *scene) visible() string {
 	return text.String()
 }
 
+// attacks returns the table of attacks, and the objects for it.
+func attacks(t *testing.T) (all []attack, documents attackDocuments) {
+	t.Helper()
+	content, err := os.ReadFile("testdata/attacks.yaml")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(yaml.UnmarshalStrict(content, &documents)).To(Succeed())
+	return slices.Concat(
+		creations(documents.Creations), changes(documents.Changes), forgeries(), namings(), missingVerbs(), others(),
+		annotated(documents), formerContent(), definitions(), paths(), plans(), differences(documents.Changes), thefts()), documents
+}
+
+// The page lists the attacks; with -update, the test writes the list.
+func TestThePageListsTheAttacks(t *testing.T) {
+	g := NewWithT(t)
+	all, _ := attacks(t)
+	const name, begin, end = "../../../docs/reference/attacks.md", "<!-- begin list: attacks -->\n", "<!-- end list -->\n"
+	content, err := os.ReadFile(name)
+	g.Expect(err).NotTo(HaveOccurred())
+	head, rest, found := strings.Cut(string(content), begin)
+	g.Expect(found).To(BeTrue())
+	_, foot, found := strings.Cut(rest, end)
+	g.Expect(found).To(BeTrue())
+	var list strings.Builder
+	for number, each := range all {
+		fmt.Fprintf(&list, "%d. %s\n", number+1, each.name)
+	}
+	want := head + begin + list.String() + end + foot
+	if *update {
+		g.Expect(os.WriteFile(name, []byte(want), 0o600)).To(Succeed())
+		return
+	}
+	g.Expect(string(content)).To(Equal(want), "run go test -run TestThePageListsTheAttacks . -update")
+}
+
 // attack is an attempt to exceed the rights of a ServiceAccount. It returns when the controller has processed it.
 type attack struct {
 	name string
@@ -228,18 +302,12 @@ type attack struct {
 // victim must be as before, and nothing that the attackers may not read may be in a condition, Event, plan or metric.
 func TestNoSetExceedsTheRightsOfItsServiceAccount(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("testdata/attacks.yaml")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	documents := attackDocuments{}
-	NewWithT(t).Expect(yaml.UnmarshalStrict(content, &documents)).To(Succeed())
-	all := slices.Concat(
-		creations(documents.Creations), changes(documents.Changes), forgeries(), namings(), missingVerbs(), others(),
-		annotated(documents), formerContent(), thefts())
+	all, documents := attacks(t)
 	NewWithT(t).Expect(len(all)).To(BeNumerically(">=", 60))
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(NewImpersonating(t, Options{TwoClusters: two, Configure: longSyncPeriod}), documents)
+			s := newScene(NewImpersonating(t, Options{TwoClusters: two, Configure: serveAttackers}), documents)
 			for number, each := range all {
 				t.Run(each.name, func(t *testing.T) {
 					within := *s
@@ -250,6 +318,17 @@ func TestNoSetExceedsTheRightsOfItsServiceAccount(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// serveAttackers makes the controller serve the attackers and the victim. A definition of a kind with objects is protected.
+func serveAttackers(cfg *config.ResourceManagerConfiguration) {
+	longSyncPeriod(cfg)
+	served := &cfg.SourceClientConnection.Namespaces
+	*served = append(*served, (*served)[0]+"-victim")
+	cfg.Espalier.ManagedResource.DeletionLimit = &config.EspalierDeletionLimit{
+		ProtectedKinds: &[]string{"CustomResourceDefinition.apiextensions.k8s.io"},
+		Objects:        new(1000), Percent: new(100), NamespacesAndDefinitions: new(0),
 	}
 }
 
@@ -272,7 +351,7 @@ func creations(kinds map[string]string) []attack {
 				continue
 			}
 			all = append(all, attack{"create " + kind + form, func(s *scene, set string) {
-				manifest := s.fill(strings.ReplaceAll(kinds[kind], "$N", set+"-"+s.Namespace))
+				manifest := s.fill(named(kinds[kind], set+"-"+s.Namespace))
 				s.forbidden = append(s.forbidden, object(s.Env, manifest))
 				setOf(s.Env, set, "deployer", s.fill(forms[form](manifest)))
 				s.refused(set)
@@ -579,6 +658,22 @@ func annotated(documents attackDocuments) []attack {
 		}
 		s.Expect(texts[0]).To(Equal(texts[1]))
 	}}}
+	all = append(all, attack{"learn from a deletion which sets depend on the set", func(s *scene, set string) {
+		setOf(s.Env, set, "deployer", s.ConfigMap(set, "1"))
+		s.AwaitApplied(set, "True/ApplySucceeded")
+		other := s.ManagedResource(marker + "-dependent")
+		other.Namespace, other.Spec.Class, other.Finalizers = s.victim, new("other"), []string{"example.org/stay"}
+		other.Annotations = map[string]string{"espalier.dev/depends-on": s.Namespace + "/" + set}
+		s.Expect(s.Source.Create(s.Ctx, other)).To(Succeed())
+		s.Expect(s.Source.Delete(s.Ctx, other)).To(Succeed())
+		s.Edit(set, `{"metadata":{"finalizers":["example.org/stay"]}}`) // so that the condition says why the set stays
+		s.Expect(s.Source.Delete(s.Ctx, s.Get(set))).To(Succeed())
+		s.Eventually(func() string { return Message(s.Get(set), "ResourcesApplied") }).WithTimeout(Patience).
+			Should(Or(ContainSubstring("waits for the deletion"), ContainSubstring(set)))
+		s.verify()
+		s.Edit(set, `{"metadata":{"finalizers":null}}`)
+		s.AwaitGone(set)
+	}})
 	for _, name := range slices.Sorted(maps.Keys(documents.Annotations)) {
 		all = append(all, attack{name, func(s *scene, set string) {
 			annotations := map[string]string{}

@@ -111,13 +111,17 @@ func (p *program) find(ctx context.Context, name string) (*cluster, *resourcesv1
 }
 
 func (p *program) tree() *cobra.Command {
-	return p.aboutSet("tree SET", "List the objects of a set with their health and progress",
+	return p.aboutSet("tree SET", "List the objects of a set with their health and progress, and the effect of its deletion",
 		func(ctx context.Context, source *cluster, mr *resourcesv1alpha1.ManagedResource) (view.Answer, error) {
 			target, err := p.target(source)
 			if err != nil {
 				return nil, err
 			}
-			return view.TreeOf(mr, target.observe(ctx, mr.Status.Resources)), nil
+			facts := &view.Facts{}
+			if err := source.readSets(ctx, facts); err != nil {
+				return nil, err
+			}
+			return view.TreeOf(mr, target.observe(ctx, mr.Status.Resources), facts.Sets, facts.Remarks), nil
 		})
 }
 

@@ -48,12 +48,17 @@ type question struct {
 	code    int
 }
 
-// TestReaders shares one namespace with sets between tests that change nothing. The user has the shipped role.
+// TestReaders shares one namespace with sets between tests that change nothing. The user has the shipped role. At the end, an administrator
+// pauses and resumes a set. The screens in the documentation are the answers.
 func TestReaders(t *testing.T) {
 	e := prepare(t)
 	viewer := e.user("viewer", "")
+	screens := map[string]string{}
 	for name, test := range map[string]func(*testing.T, env, user){
-		"each question has a command":         eachQuestionHasACommand,
+		"each question has a command": func(t *testing.T, _ env, viewer user) {
+			t.Helper()
+			eachQuestionHasACommand(t, viewer, screens)
+		},
 		"rights in one namespace are enough":  rightsInOneNamespaceAreEnough,
 		"the role allows no write, no Secret": theRoleAllowsNoWriteAndNoSecret,
 		"the target may be another cluster":   theTargetMayBeAnotherCluster,
@@ -62,12 +67,31 @@ func TestReaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { test(t, env{e.Within(t)}, viewer) })
 	}
+	admin := user{e, binary.WriteKubeconfig(t, e.Servers.Source.Kubeconfig)}
+	for _, each := range []string{"pause", "resume"} {
+		command := each + " cart -n team-shops"
+		out, code := admin.ask(command)
+		e.Expect(code).To(BeZero(), out)
+		screens[each] = screen(command, out)
+		if each == "pause" {
+			for _, condition := range []string{"ResourcesApplied", "ResourcesHealthy", "ResourcesProgressing"} {
+				e.Eventually(func() string { return Condition(e.Get("cart"), condition) }).WithTimeout(Patience).
+					Should(HaveSuffix("/ManagedResourceIgnored"))
+			}
+		}
+	}
+	binary.CheckScreens(t, "kubectl-espalier.md", *update, screens)
 }
 
-// eachQuestionHasACommand asks all questions. The screens in the documentation are the answers.
-func eachQuestionHasACommand(t *testing.T, _ env, viewer user) {
+// screen returns the output of a command as the documentation shows it.
+func screen(command, out string) string {
+	out = checksum.ReplaceAllString(out, fmt.Sprintf("%x", sha256.Sum256(nil)))
+	return "$ kubectl espalier " + command + "\n" + confirmation.ReplaceAllString(out, "e3b0c442-98fc1c149afbf4c8996fb92427ae41e4")
+}
+
+// eachQuestionHasACommand asks all questions, and adds the screens of the documentation to screens.
+func eachQuestionHasACommand(t *testing.T, viewer user, screens map[string]string) {
 	t.Helper()
-	screens := map[string]string{}
 	for _, q := range questions() {
 		t.Run(q.asks, func(t *testing.T) {
 			g := NewWithT(t)
@@ -78,7 +102,7 @@ func eachQuestionHasACommand(t *testing.T, _ env, viewer user) {
 			}
 			g.Expect(out).NotTo(ContainSubstring(password))
 			if q.screen != "" {
-				screens[q.screen] = "$ kubectl espalier " + q.command + "\n" + checksum.ReplaceAllString(out, fmt.Sprintf("%x", sha256.Sum256(nil)))
+				screens[q.screen] = screen(q.command, out)
 			}
 			for _, format := range []string{"json", "yaml", "wide"} {
 				if q.code != 0 {
@@ -90,29 +114,36 @@ func eachQuestionHasACommand(t *testing.T, _ env, viewer user) {
 			}
 		})
 	}
-	binary.CheckScreens(t, "kubectl-espalier.md", *update, screens)
 }
 
 func questions() []question {
 	return []question{
 		{
 			asks: "Which sets have a problem?", command: "status -n team-shops", screen: "status",
-			answers: []string{"team-shops/db     Failed", "CannotReadSecret", "team-shops/web    Unhealthy"},
+			answers: []string{"team-shops/db      Failed", "CannotReadSecret", "team-shops/web     Unhealthy"},
 		},
 		{
 			asks: "Which object of the set is not healthy?", command: "tree web -n team-shops", screen: "tree",
 			answers: []string{"ConfigMap team-shops/settings", "Deployment team-shops/web", "MinimumReplicasUnavailable"},
 		},
 		{
+			asks: "May I delete this set?", command: "tree web -n team-shops",
+			answers: []string{"on deletion:     all objects are deleted: 3", "needed by:       team-shops/shop"},
+		},
+		{
+			asks: "What does the set wait for?", command: "status shop -n team-shops -o wide",
+			answers: []string{"Applying", `waits for ManagedResource "team-shops/web", which is not applied and healthy`},
+		},
+		{
 			asks: "Why is this ConfigMap changing back?", command: "why configmap settings -n team-shops", screen: "why",
 			answers: []string{"team-shops/web", "undone at once", `changed by "kubectl-edit"`, "Secret web", "pause web"},
 		},
 		{
-			asks: "Which set does this Deployment come from?", command: "trace deploy/web -n team-shops", screen: "trace",
+			asks: "Who owns this Deployment?", command: "trace deploy/web -n team-shops", screen: "trace",
 			answers: []string{"team-shops/web, Unhealthy", "undone at once"},
 		},
 		{
-			asks: "What would be changed?", command: "plan next -n team-shops", screen: "plan",
+			asks: "What would my change do?", command: "plan next -n team-shops", screen: "plan",
 			answers: []string{"2 to create", "create v1 ConfigMap team-shops/next", "create v1 Secret team-shops/token"},
 		},
 		{
@@ -128,7 +159,7 @@ func questions() []question {
 			answers: []string{"Unhealthy: DeploymentUnhealthy"},
 		},
 		{
-			asks: "What happened when?", command: "history cart -n team-shops", screen: "history",
+			asks: "When was this last applied, and what was changed since?", command: "history cart -n team-shops", screen: "history",
 			answers: []string{"Created", "ResourcesApplied", "became True: ApplySucceeded", "DriftRepaired"},
 		},
 		{
@@ -138,6 +169,12 @@ func questions() []question {
 		{
 			asks: "What does the Garden wait for?", command: "garden tasks", screen: "garden-tasks",
 			answers: []string{"1 of 3 tasks done", "the StatefulSet has 1 of 3 ready Pods"},
+		},
+		{
+			asks: "What would be deleted if I confirm?", command: "confirm stock -n team-shops", screen: "confirm",
+			answers: []string{
+				"the sources no longer contain 3 objects", "ConfigMap team-shops/blue", "to confirm:      kubectl espalier confirm stock ",
+			},
 		},
 		{
 			asks: "How is the Garden?", command: "garden status", screen: "garden-status",
@@ -266,6 +303,7 @@ func rightsInOneNamespaceAreEnough(t *testing.T, e env, _ user) {
 	for command, want := range map[string]string{
 		"status -n team-shops":                 "team-shops/web",
 		"why cm settings -n team-shops":        "sets of namespaces other than team-shops: you may not list them",
+		"tree cart -n team-shops":              "not read:        sets of namespaces other than team-shops: you may not list them",
 		"tree web -n team-shops":               "Secret team-shops/login         Unreadable   you may not read it",
 		"wait web -n team-shops --for applied": "Unhealthy",
 	} {
@@ -335,7 +373,7 @@ func shellsCompleteSets(t *testing.T, e env, viewer user) {
 	t.Helper()
 	out, code := viewer.ask("__complete tree -n team-shops we")
 	e.Expect(code).To(BeZero(), out)
-	e.Expect(strings.Split(out, "\n")).To(ContainElements("cart", "db", "held", "next", "web"))
+	e.Expect(strings.Split(out, "\n")).To(ContainElements("cart", "db", "held", "next", "shop", "stock", "web"))
 }
 
 // mistakesAreExplained makes mistakes in the command line.
@@ -366,7 +404,7 @@ type env struct{ *Env }
 // prepare creates sets of all kinds, and a Garden.
 func prepare(t *testing.T) env {
 	t.Helper()
-	e := env{New(t, Options{})}
+	e := env{New(t, Options{Config: "espalier: {managedResource: {deletionLimit: {objects: 1}}}"})}
 	secret := fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %%s, namespace: %s}\nstringData: {password: %s}\n",
 		e.Namespace, password)
 	e.Set("web", e.ConfigMap("settings", "one"), fmt.Sprintf(secret, "login"), fmt.Sprintf(`
@@ -382,6 +420,11 @@ spec:
 	e.Expect(e.Source.Create(e.Ctx, e.ManagedResource("db", "missing"))).To(Succeed())
 	e.Set("held", e.ConfigMap("held", "one"))
 	e.Set("cart", e.ConfigMap("cart", "one"))
+	e.Set("stock", e.ConfigMap("red", "one"), e.ConfigMap("green", "one"), e.ConfigMap("blue", "one"))
+	e.Secret("shop", e.ConfigMap("shop", "one"))
+	shop := e.ManagedResource("shop", "shop")
+	shop.Annotations = map[string]string{resourcesv1alpha1.DependsOn: "web"}
+	e.Expect(e.Source.Create(e.Ctx, shop)).To(Succeed())
 	e.Secret("next", e.ConfigMap("next", "one"), fmt.Sprintf(secret, "token"))
 	next := e.ManagedResource("next", "next")
 	next.Annotations = map[string]string{"espalier.dev/plan": "true"}
@@ -391,8 +434,12 @@ spec:
 		Should(ContainSubstring("MinimumReplicasUnavailable"))
 	e.AwaitCondition("web", "ResourcesApplied", "True/ApplySucceeded")
 	e.AwaitCondition("db", "ResourcesApplied", "False/CannotReadSecret")
+	e.AwaitCondition("shop", "ResourcesApplied", "Progressing/DependenciesPending")
 	e.AwaitApplied("held", "True/ApplySucceeded")
 	e.AwaitApplied("cart", "True/ApplySucceeded")
+	e.AwaitApplied("stock", "True/ApplySucceeded")
+	e.Secret("stock")
+	e.AwaitCondition("stock", "ResourcesApplied", "False/PruningSuspended")
 	e.Eventually(func() string { return e.Get("next").Annotations["espalier.dev/planned"] }).WithTimeout(Patience).ShouldNot(BeEmpty())
 
 	for set, configMap := range map[string]string{"web": "settings", "cart": "cart"} {
@@ -475,8 +522,8 @@ func (u user) ask(command string) (output string, code int) {
 	return strings.ReplaceAll(out.String(), u.Namespace, "team-shops"), kubectl.ExitCode(err)
 }
 
-// checksum matches a checksum. It differs from run to run, so screens show the checksum of an empty content.
-var checksum = regexp.MustCompile("[0-9a-f]{64}")
+// checksum matches a checksum, and confirmation the value that confirms a deletion. They differ from run to run, so screens show others.
+var checksum, confirmation = regexp.MustCompile("[0-9a-f]{64}"), regexp.MustCompile("[0-9a-f]{8}-[0-9a-f]{32}")
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -2,11 +2,15 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/health"
 )
 
@@ -60,6 +64,12 @@ type Object struct {
 type Tree struct {
 	Set     Set      `json:"set"`
 	Objects []Object `json:"objects"`
+	// OnDeletion says which objects the deletion of the set deletes; empty if the set is being deleted or has no objects.
+	OnDeletion string `json:"onDeletion,omitempty"`
+	// NeededBy are the sets that depend on the set, as far as the user may read them.
+	NeededBy []string `json:"neededBy,omitempty"`
+	// Remarks name information that the user may not read.
+	Remarks []string `json:"remarks,omitempty"`
 }
 
 // Observed is the result of reading an object.
@@ -77,14 +87,51 @@ func IDOf(ref resourcesv1alpha1.ObjectReference) ID {
 	return ID{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// TreeOf returns the tree of a set. The observations are in the order of status.resources.
-func TreeOf(mr *resourcesv1alpha1.ManagedResource, observed []Observed) Tree {
-	tree := Tree{Set: SetOf(mr), Objects: make([]Object, 0, len(observed))}
+// TreeOf returns the tree of a set. The observations are in the order of status.resources. sets are all sets that the user may read, and
+// remarks name the sets that the user may not read.
+func TreeOf(
+	mr *resourcesv1alpha1.ManagedResource, observed []Observed, sets []resourcesv1alpha1.ManagedResource, remarks []string,
+) Tree {
+	tree := Tree{Set: SetOf(mr), Objects: make([]Object, 0, len(observed)), OnDeletion: onDeletion(mr, observed), Remarks: remarks}
 	for i, each := range observed {
 		state, detail := each.judge()
 		tree.Objects = append(tree.Objects, Object{ID: IDOf(mr.Status.Resources[i]), State: state, Detail: detail})
 	}
+	self := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
+	for _, each := range sets {
+		if slices.Contains(resourcesv1alpha1.ParseDependsOn(each.Annotations[resourcesv1alpha1.DependsOn], each.Namespace), self) {
+			tree.NeededBy = append(tree.NeededBy, each.Namespace+"/"+each.Name)
+		}
+	}
 	return tree
+}
+
+// onDeletion says which objects the deletion of a set deletes.
+func onDeletion(mr *resourcesv1alpha1.ManagedResource, observed []Observed) string {
+	existing, kept := 0, 0
+	for i, each := range observed {
+		annotations := mr.Status.Resources[i].Annotations
+		if each.Object != nil {
+			annotations = each.Object.GetAnnotations()
+		}
+		if each.Missing {
+			continue
+		}
+		existing++
+		if merge.Truthy(annotations[resourcesv1alpha1.KeepObject]) {
+			kept++
+		}
+	}
+	switch {
+	case mr.DeletionTimestamp != nil || existing == 0:
+		return ""
+	case ptr.Deref(mr.Spec.KeepObjects, false):
+		return fmt.Sprintf("all objects stay (spec.keepObjects): %d", existing)
+	case kept > 0:
+		return fmt.Sprintf("objects that are deleted: %d; objects that stay (annotation %s): %d", existing-kept,
+			resourcesv1alpha1.KeepObject, kept)
+	}
+	return fmt.Sprintf("all objects are deleted: %d", existing)
 }
 
 func (o Observed) judge() (state ObjectState, detail string) {
@@ -124,6 +171,11 @@ func (s ObjectState) cell() cell {
 // Text implements Answer.
 func (t Tree) Text(p *Printer) {
 	t.Set.Text(p)
+	p.fact("on deletion", text(t.OnDeletion))
+	p.fact("needed by", text(strings.Join(t.NeededBy, ", ")))
+	for _, remark := range t.Remarks {
+		p.fact("not read", cell{remark, yellow})
+	}
 	rows := make([][]cell, 0, len(t.Objects))
 	for i, o := range t.Objects {
 		branch := "├─ "

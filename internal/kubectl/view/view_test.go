@@ -329,12 +329,16 @@ func TestScreens(t *testing.T) {
 			{Object: object("{apiVersion: v1, kind: ConfigMap}")},
 			{Object: object("{apiVersion: apps/v1, kind: Deployment, metadata: {generation: 2}, status: {observedGeneration: 1}}")},
 			{Unreadable: "you may not read it"},
-		}),
+		}, []resourcesv1alpha1.ManagedResource{*set("cart", annotated("espalier.dev/depends-on", "db,web")), *other}, []string{"sets of others"}),
 		"tree-missing": view.TreeOf(set("web"), []view.Observed{
 			{Missing: true},
 			{Object: object("{apiVersion: apps/v1, kind: Deployment, metadata: {deletionTimestamp: '2026-05-01T10:00:00Z', finalizers: [a/b]}}")},
-			{Object: object("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole}")},
-		}),
+			{Object: object("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {annotations: {" +
+				"resources.gardener.cloud/keep-object: 'true'}}}")},
+		}, nil, nil),
+		"tree-kept": view.TreeOf(set("web", func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.KeepObjects = new(true) }), []view.Observed{
+			{Missing: true}, {Unreadable: "you may not read it"}, {Unreadable: "you may not read it"},
+		}, nil, nil),
 		"why": view.WhyOf(&view.Facts{
 			Object: configMap, Live: live("shop/web"), Sets: []resourcesv1alpha1.ManagedResource{*other, *set("web")}, Events: repaired(),
 			Remarks: []string{"the plan"},

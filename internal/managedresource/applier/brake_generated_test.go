@@ -141,11 +141,19 @@ func (s sources) mistaken(random *rand.Rand) (wrong sources, name string) {
 	return wrong, name
 }
 
-// changed returns sources after an ordinary change, which removes at most three objects of a kind that is not protected.
+// changed returns sources after an ordinary change, which removes at most three objects of a kind that is not protected, or gives all
+// ConfigMaps and Secrets of a document new names, as tools do that put a digest into names.
 func (s sources) changed(random *rand.Rand) sources {
 	next := maps.Clone(s)
 	key := pick(random, slices.Sorted(maps.Keys(s))...)
 	documents := strings.Split(s[key], "---\n")
+	if random.IntN(5) == 0 {
+		for at, each := range documents {
+			if strings.Contains(each, "kind: ConfigMap\n") || strings.Contains(each, "kind: Secret\n") {
+				documents[at] = strings.Replace(each, "  name: ", "  name: 4cf2-", 1)
+			}
+		}
+	}
 	for range random.IntN(4) {
 		at := random.IntN(len(documents))
 		ordinary := slices.ContainsFunc([]string{"ConfigMap", "Secret", "ServiceAccount"}, func(kind string) bool {
@@ -328,8 +336,13 @@ func sufferMistakes(e *Env, set string, of sources, random *rand.Rand, count int
 	for range count {
 		former := uids()
 		wrong, name := of.mistaken(random)
-		write(wrong)
-		e.Reconciled(set)
+		if random.IntN(10) == 0 {
+			wrong, name = of, "another class"
+			handOver(e, set)
+		} else {
+			write(wrong)
+			e.Reconciled(set)
+		}
 		now, gone := uids(), 0
 		for object, uid := range former {
 			if now[object] == uid {
@@ -339,7 +352,18 @@ func sufferMistakes(e *Env, set string, of sources, random *rand.Rand, count int
 			e.Expect(object).NotTo(Or(HavePrefix("StatefulSet/"), HavePrefix("PersistentVolumeClaim/")), "%s: %v", name, wrong)
 		}
 		e.Expect(gone > 10 && 2*gone > len(before)).To(BeFalse(), "%s: %v", name, wrong)
+		e.Change(set, func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = nil })
 		write(of)
 		e.AwaitApplied(set, succeeded)
 	}
+}
+
+// handOver gives a set another class, and waits until the controller has released the set, or has suspended the deletion of its objects.
+func handOver(e *Env, set string) {
+	e.T.Helper()
+	e.Change(set, func(mr *resourcesv1alpha1.ManagedResource) { mr.Spec.Class = new("other") })
+	e.Eventually(func() bool {
+		mr := e.Get(set)
+		return len(mr.Finalizers) == 0 || Condition(mr, "ResourcesApplied") == "False/PruningSuspended"
+	}).WithTimeout(Patience).Should(BeTrue())
 }

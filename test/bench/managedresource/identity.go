@@ -29,8 +29,12 @@ const ownRights, teamRights = "", `espalier: {managedResource: {serviceAccounts:
 // identityFigures are the costs of all rounds with one configuration.
 type identityFigures struct{ converge, update, remove []phaseCost }
 
-// phaseCost is the time that a phase takes, and the processor time of the controller and the control plane for it.
-type phaseCost struct{ took, processor time.Duration }
+// phaseCost is the time that a phase takes, and the processor time of the controller and the control plane for it. requests is how many
+// requests the controller sends, except watches and those for its lease.
+type phaseCost struct {
+	took, processor time.Duration
+	requests        int
+}
 
 func (i identity) measure(r *harness.Run) {
 	var own, team identityFigures
@@ -95,10 +99,10 @@ func (b *bench) withRights(rights string, rests bool, rested *figures, costs *id
 // cost measures a phase, which returns the time that it took. The processor time includes the work that the phase leaves behind.
 func (b *bench) cost(phase func() time.Duration) phaseCost {
 	b.settle()
-	before := b.processorTime()
+	place, before := b.mark(), b.processorTime()
 	took := phase()
 	b.settle()
-	return phaseCost{took, b.processorTime() - before}
+	return phaseCost{took, b.processorTime() - before, len(b.requests(place).Only(harness.Request.Counts))}
 }
 
 // compared returns the rows that compare a phase with and without a ServiceAccount.
@@ -113,5 +117,19 @@ func compared(phase string, team, own []phaseCost) []harness.Row {
 	return []harness.Row{
 		harness.Paired(phase+", processor time, identity on ÷ off", 1.05, each(team, processor), each(own, processor)),
 		harness.Paired(phase+", time, identity on ÷ off", 1.05, each(team, took), each(own, took)),
+		requestsCompared(phase, team, own),
 	}
+}
+
+// requestsCompared returns the row that compares the requests of the controller in a phase, in all rounds together.
+func requestsCompared(phase string, team, own []phaseCost) harness.Row {
+	sum := func(costs []phaseCost) (requests int) {
+		for _, c := range costs {
+			requests += c.requests
+		}
+		return requests
+	}
+	on, off := sum(team), sum(own)
+	return harness.AtMost(phase+", requests, identity on ÷ off", "%.2f", float64(on)/float64(max(off, 1)), 1.01).
+		WithNote("%d ÷ %d", on, off).If(len(team) > 0 && len(team) == len(own))
 }

@@ -213,7 +213,8 @@ func restoreDrills() row {
 		{
 			lines, "Duration of the restoration",
 			"How long a restoration after a loss takes at least. **Much more than before:** the data in etcd has grown.",
-			seconds, 8, []query{{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"}},
+			seconds, 8,
+			[]query{{`max(espalier_garden_restore_drill_data_duration_seconds)`, "seconds"}},
 		},
 		{lines, "Restored objects", "**Fewer than are stored:** objects are missing in the snapshot.", count, 8, []query{
 			{`max(espalier_garden_restore_drill_data_objects)`, "objects"},

@@ -4,7 +4,7 @@
 //	upnode                 start everything that does not run, and import the images of .local/images
 //	upnode down            stop and remove everything
 //	upnode stop PART…      stop parts: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd, kubelet, kube-proxy
-//	upnode start           start everything that does not run, without importing images
+//	upnode start           starts everything that does not run, without importing images
 //	upnode load FILE…      import archives of images
 //	upnode check           fail if this machine cannot run a node; start nothing
 package main

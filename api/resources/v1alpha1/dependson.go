@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ParseDependsOn lists the ManagedResources that a value of the annotation DependsOn names, in that order. namespace is the namespace of the
-// ManagedResource with the annotation. The names are not validated.
+// ParseDependsOn lists the ManagedResources that a value of the annotation DependsOn names, in that order. namespace is the namespace of
+// the ManagedResource with the annotation. The names are not validated.
 func ParseDependsOn(value, namespace string) []types.NamespacedName {
 	var names []types.NamespacedName
 	for item := range strings.SplitSeq(value, ",") {

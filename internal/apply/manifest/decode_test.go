@@ -126,11 +126,11 @@ func TestDecodeErrors(t *testing.T) {
 		json     bool
 		want     string
 	}{
-		"a list":                          {document: "- a\n", want: "document is not an object"},
-		"a scalar":                        {document: "hunter2\n", want: "document is not an object"},
-		"a JSON list":                     {document: "[1]", json: true, want: "document is not an object"},
-		"a JSON scalar":                   {document: `"hunter2"`, json: true, want: "document is not an object"},
-		"a key that occurs twice":         {document: "a: 1\nhunter2: 2\nhunter2: 3\n", want: "invalid YAML at line 3: a key occurs twice"},
+		"a list":                  {document: "- a\n", want: "document is not an object"},
+		"a scalar":                {document: "hunter2\n", want: "document is not an object"},
+		"a JSON list":             {document: "[1]", json: true, want: "document is not an object"},
+		"a JSON scalar":           {document: `"hunter2"`, json: true, want: "document is not an object"},
+		"a key that occurs twice": {document: "a: 1\nhunter2: 2\nhunter2: 3\n", want: "invalid YAML at line 3: a key occurs twice"},
 		"a key that occurs twice beside a merge key": {
 			document: "x: &x {a: 1}\ny:\n  <<: *x\n  a: 2\n  b: 3\n  b: 4\n", want: "invalid YAML at line 6: a key occurs twice",
 		},

@@ -261,7 +261,8 @@ func TestJudgeObjects(t *testing.T) {
 			strict, request(named(), at("10.1.2.3", "10.1.2.4")),
 			Objects{NodeExists: true, Addresses: []corev1.NodeAddress{
 				{Type: "Hostname", Address: "010.001.002.004"}, {Type: "InternalIP", Address: "10.1.2.03"},
-			}, Machines: 1}, 0, passed,
+			}, Machines: 1},
+			0, passed,
 		},
 		"a hostname that is an IP address is no DNS name": {
 			strict, request(named("10.1.2.4"), at()),

@@ -128,7 +128,8 @@ func differences(documents map[string]string) []attack {
 	var all []attack
 	for _, kind := range slices.Sorted(maps.Keys(documents)) {
 		all = append(all, attack{"diff " + kind, func(s *scene, set string) {
-			s.Expect(s.diff(set, s.fill(documents[kind]))).To(MatchRegexp(s.fill(`person" cannot (get resource .* in the namespace "$V"|watch resource)`)))
+			refusal := s.fill(`person" cannot (get resource .* in the namespace "$V"|watch resource)`)
+			s.Expect(s.diff(set, s.fill(documents[kind]))).To(MatchRegexp(refusal))
 		}})
 	}
 	return append(all, attack{"diff a set that names a Secret by a path", func(s *scene, set string) {
@@ -140,8 +141,10 @@ func differences(documents map[string]string) []attack {
 // returns the output and the error.
 func (s *scene) diff(secret, document string) string {
 	s.T.Helper()
-	cfg := "apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\nleaderElection: {leaderElect: false}\n" +
-		"espalier: {managedResource: {serviceAccounts: {lockdown: true}}}\n"
+	cfg := &strings.Builder{}
+	cfg.WriteString("apiVersion: resourcemanager.config.gardener.cloud/v1alpha1\nkind: ResourceManagerConfiguration\n" +
+		"leaderElection: {leaderElect: false}\n" +
+		"espalier: {managedResource: {serviceAccounts: {lockdown: true}}}\n")
 	for side, c := range map[string]client.Client{"source": s.Source, "target": s.Target} {
 		server := s.Servers.Source
 		if c != s.Source {
@@ -152,10 +155,10 @@ func (s *scene) diff(secret, document string) string {
 		s.GrantTo(c, "person", "test-team", authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: "delete"})
 		kubeconfig, err := local.ServiceAccountKubeconfig(s.Ctx, server.Config, s.Namespace, "person", time.Hour)
 		s.Expect(err).NotTo(HaveOccurred())
-		cfg += fmt.Sprintf("%sClientConnection: {kubeconfig: %q}\n", side, binary.WriteKubeconfig(s.T, kubeconfig))
+		fmt.Fprintf(cfg, "%sClientConnection: {kubeconfig: %q}\n", side, binary.WriteKubeconfig(s.T, kubeconfig))
 	}
 	file := filepath.Join(s.T.TempDir(), "config.yaml")
-	s.Expect(os.WriteFile(file, []byte(cfg), 0o600)).To(Succeed())
+	s.Expect(os.WriteFile(file, []byte(cfg.String()), 0o600)).To(Succeed())
 	in := fmt.Sprintf(`apiVersion: v1
 kind: Secret
 metadata: {name: %[1]q, namespace: %[2]s}

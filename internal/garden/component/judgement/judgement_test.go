@@ -240,7 +240,11 @@ func TestPodsAreFormerUntilTheDeploymentIsRolledOut(t *testing.T) {
 			g := NewWithT(t)
 			problem := judgement.FormerPods(tc.deployment, tc.pods)
 			g.Expect(problem).To(ContainSubstring(tc.want))
-			g.Expect(problem == "").To(Equal(tc.want == ""))
+			if tc.want == "" {
+				g.Expect(problem).To(BeEmpty())
+			} else {
+				g.Expect(problem).NotTo(BeEmpty())
+			}
 		})
 	}
 }

@@ -60,6 +60,12 @@ func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names s
 		return ctrl.Result{}, err
 	}
 	todo := plan(f)
+	if todo.protectOwner && !isProtected(owner) {
+		// The owner is protected first: if it were gone before its objects are protected, nobody would release them.
+		if err := r.setFinalizer(ctx, owner, true); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("protect %T %q: %w", owner, owner.GetName(), err))
+		}
+	}
 	problems := todo.problems
 	for _, object := range todo.release {
 		if err := r.setFinalizer(ctx, &object, false); client.IgnoreNotFound(err) != nil {
@@ -72,9 +78,9 @@ func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names s
 		}
 	}
 	// The owner keeps its finalizer as long as something is left to do, because a deleted owner does not start another attempt.
-	if isProtected(owner) != todo.protectOwner && (todo.protectOwner || len(problems) == 0) {
-		if err := r.setFinalizer(ctx, owner, todo.protectOwner); client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("write finalizer of %T %q: %w", owner, owner.GetName(), err))
+	if isProtected(owner) && !todo.protectOwner && len(problems) == 0 {
+		if err := r.setFinalizer(ctx, owner, false); client.IgnoreNotFound(err) != nil {
+			problems = append(problems, fmt.Errorf("release %T %q: %w", owner, owner.GetName(), err))
 		}
 	}
 	return ctrl.Result{}, errors.Join(problems...)

@@ -166,6 +166,17 @@ func TestDeletedGardenReleasesItsReferences(t *testing.T) {
 	s.Expect(s.protected()).To(BeEmpty())
 }
 
+// Nobody would release the objects of a Garden that is gone.
+func TestGardenThatIsGoneProtectsNothing(t *testing.T) {
+	s := newScene(t)
+	s.secrets("sni")
+	garden := s.CreateGarden(`{sni: {secretName: sni}}`)
+	s.Expect(s.Admin.Delete(s.Ctx, garden)).To(Succeed())
+	_, err := s.reconciler.Reconcile(s.Ctx, garden)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(s.protected()).To(BeEmpty())
+}
+
 // If the reconciler has read an old version of an object, the finalizers that other clients have added since stay.
 func TestConflictIsReturned(t *testing.T) {
 	s := newScene(t)

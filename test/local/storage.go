@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 )
+
+// DefinitionPrefix is the part of the key of each CustomResourceDefinition before its name.
+const DefinitionPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
 // Stored contains objects in the form in which an API server has stored them, by their keys in etcd:
 // "/registry/deployments/garden/gardener-apiserver".
@@ -78,51 +80,46 @@ func (s *Storage) Copy(ctx context.Context) (Stored, error) {
 }
 
 // Restore makes the objects in etcd equal to stored: it writes objects that are missing or different, and deletes all others that the
-// Storage may change.
+// Storage may change. It changes definitions before objects, which may be of their kinds.
 func (s *Storage) Restore(ctx context.Context, stored Stored) error {
 	all, err := s.list(ctx, true)
 	if err != nil {
 		return err
 	}
 	present := map[string]string{}
-	var changes []change
+	var definitions, objects []change
+	add := func(key string, c change) {
+		if strings.HasPrefix(key, DefinitionPrefix) {
+			definitions = append(definitions, c)
+		} else {
+			objects = append(objects, c)
+		}
+	}
 	for _, each := range all {
 		key := string(each.Key)
 		present[key] = each.Revision
 		if _, wanted := stored[key]; !wanted {
-			changes = append(changes, change{Remove: &keyValue{Key: each.Key}})
+			add(key, change{Remove: &keyValue{Key: each.Key}})
 		}
 	}
 	for key, value := range stored {
 		if last := s.written[key]; present[key] == "" || last.number != present[key] || !bytes.Equal(last.value, value) {
-			changes = append(changes, change{Put: &keyValue{Key: []byte(key), Value: value}})
+			add(key, change{Put: &keyValue{Key: []byte(key), Value: value}})
 		}
 	}
-	// Definitions come before objects of their kinds.
-	isObject := func(c change) bool { return !strings.HasPrefix(c.key(), definitionPrefix) }
-	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.key(), b.key()) })
-	definitions := slices.DeleteFunc(slices.Clone(changes), isObject)
-	objects := slices.DeleteFunc(changes, func(c change) bool { return !isObject(c) })
-	return errors.Join(s.write(ctx, definitions), s.write(ctx, objects))
+	if err := s.write(ctx, definitions); err != nil {
+		return err
+	}
+	return s.write(ctx, objects)
 }
 
-const (
-	definitionPrefix = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
-	// writers is the number of changes that are sent to etcd at the same time.
-	writers = 8
-)
+// writers is the number of changes that are sent to etcd at the same time.
+const writers = 8
 
 // change is one operation of a transaction.
 type change struct {
 	Put    *keyValue `json:"request_put,omitempty"`
 	Remove *keyValue `json:"request_delete_range,omitempty"`
-}
-
-func (c change) key() string {
-	if c.Put != nil {
-		return string(c.Put.Key)
-	}
-	return string(c.Remove.Key)
 }
 
 // write makes each change in a transaction of its own. The changes of one transaction have the same revision, and a client whose watch ends
@@ -146,7 +143,7 @@ func (s *Storage) write(ctx context.Context, changes []change) error {
 	err := group.Wait()
 	for i, each := range changes {
 		if each.Put != nil && revisions[i] != "" {
-			s.written[each.key()] = revision{revisions[i], each.Put.Value}
+			s.written[string(each.Put.Key)] = revision{revisions[i], each.Put.Value}
 		}
 	}
 	return err

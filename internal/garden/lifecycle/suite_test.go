@@ -173,7 +173,7 @@ func prepare(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	prepared.empty = maps.Clone(prepared.bare)
 	for key, value := range installed {
-		if strings.HasPrefix(key, definitionKey("")) {
+		if strings.HasPrefix(key, local.DefinitionPrefix) {
 			prepared.empty[key] = value
 		}
 	}
@@ -225,12 +225,12 @@ func (s *scene) restoreStorage(state local.Stored) {
 	s.Expect(s.admin.List(s.t.Context(), before)).To(Succeed())
 	s.Expect(prepared.storage.Restore(s.t.Context(), state)).To(Succeed())
 	for i := range before.Items {
-		if _, remains := state[definitionKey(before.Items[i].Name)]; !remains {
+		if _, remains := state[local.DefinitionPrefix+before.Items[i].Name]; !remains {
 			s.awaitUnserved(kindOf(&before.Items[i]))
 		}
 	}
 	for key, value := range state {
-		if !strings.HasPrefix(key, definitionKey("")) {
+		if !strings.HasPrefix(key, local.DefinitionPrefix) {
 			continue
 		}
 		definition := &apiextensionsv1.CustomResourceDefinition{}
@@ -244,11 +244,6 @@ func (s *scene) restoreStorage(state local.Stored) {
 func (s *scene) awaitUnserved(kind schema.GroupVersionKind) {
 	s.t.Helper()
 	s.Eventually(rollout.CheckServed, binary.Patience).WithArguments(s.t.Context(), s.admin, kind).Should(Satisfy(rollout.IsGone), kind.Kind)
-}
-
-// definitionKey returns the key of a CustomResourceDefinition in etcd.
-func definitionKey(name string) string {
-	return "/registry/apiextensions.k8s.io/customresourcedefinitions/" + name
 }
 
 // kindOf returns the kind that a definition defines, in a version that was stored.

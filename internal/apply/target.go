@@ -209,9 +209,12 @@ func IsGone(err error) bool {
 // that request.
 func (t *Target) ForgetUnserved() { t.mapper.Reset() }
 
+// DefinitionKind is the kind CustomResourceDefinition. Other groups may have a kind of the same name.
+var DefinitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
 // definitions is the resource of CustomResourceDefinitions.
 var definitions = Resource{
-	Kind:     schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	Kind:     DefinitionKind.WithVersion("v1"),
 	Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 

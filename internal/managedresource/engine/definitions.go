@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/apply"
 )
 
 const (
@@ -27,7 +29,7 @@ func (e *Executor) awaitDefinitions(ctx context.Context, wave []Task, rest [][]T
 	var kinds []schema.GroupVersionKind
 	created := false
 	for _, each := range wave {
-		if !isDefinition(each) || each.Action == Leave {
+		if each.Kind.GroupKind() != apply.DefinitionKind || each.Action == Leave {
 			continue
 		}
 		if manifest, err := e.Manifest(ctx, each.Item); err == nil && (each.Action == Create || defines(manifest, rest)) {
@@ -66,11 +68,6 @@ func (e *Executor) awaitKinds(ctx context.Context, kinds []schema.GroupVersionKi
 		case <-e.Clock.After(pause):
 		}
 	}
-}
-
-// isDefinition reports whether the object of a task is a CustomResourceDefinition. Other groups may have a kind of the same name.
-func isDefinition(t Task) bool {
-	return t.Kind.GroupKind() == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
 // definedKind returns the group and kind that a CustomResourceDefinition defines.

@@ -97,7 +97,7 @@ func (e *Planner) inspect(ctx context.Context, t Task, definition string, w *pla
 func (e *Planner) definitions(ctx context.Context, tasks []Task) map[schema.GroupKind]string {
 	names := map[schema.GroupKind]string{}
 	for _, each := range slices.Backward(tasks) { // the first definition of a kind counts
-		if !isDefinition(each) {
+		if each.Kind.GroupKind() != apply.DefinitionKind {
 			continue
 		}
 		if manifest, err := e.Manifest(ctx, each.Item); err == nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
 	"github.com/espalier-dev/espalier/internal/config"
@@ -57,15 +58,12 @@ func (s *Suspension) Message() string {
 		s.reason, resourcesv1alpha1.ConfirmDeletion, s.Confirmation)
 }
 
-// Removal counts only objects of these kinds.
-var (
-	kindOfDefinitions = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-	kindOfNamespaces  = schema.GroupKind{Kind: "Namespace"}
-)
+// Removal counts only objects of this kind and CustomResourceDefinitions.
+var kindOfNamespaces = schema.GroupKind{Kind: "Namespace"}
 
 // isDefinition reports whether an entry is a CustomResourceDefinition.
 func isDefinition(ref resourcesv1alpha1.ObjectReference) bool {
-	return groupKind(ref) == kindOfDefinitions
+	return groupKind(ref) == apply.DefinitionKind
 }
 
 func groupKind(ref resourcesv1alpha1.ObjectReference) schema.GroupKind {

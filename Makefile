@@ -224,8 +224,9 @@ generate: ## Write generated code, CRDs and roles
 	@hack/generate.sh
 
 .PHONY: screens
-screens: ## Write the screens in docs/kubectl-espalier.md from a real run
-	go run ./test/local/testservers run -- go test -count=1 -run '^TestReaders$$' ./test/kubectl -update
+screens: ## Write the screens in docs/kubectl-espalier.md from a real run, and the list of attacks in docs/reference/attacks.md
+	go run ./test/local/testservers run -- \
+	  go test -count=1 -run '^(TestReaders|TestThePageListsTheAttacks)$$' ./test/kubectl ./internal/managedresource/applier -update
 
 .PHONY: rights
 rights: ## Record which rights the tests of a family use, and write the table of rights (FAMILY=csr: internal/csr)

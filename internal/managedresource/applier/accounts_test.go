@@ -108,9 +108,7 @@ func TestAServiceAccountCausesNoFurtherRequests(t *testing.T) {
 		longSyncPeriod(cfg)
 		cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{}
 	}})
-	e.AllowImpersonation()
-	e.GrantTo(e.Source, "managedresource-controller", "espalier-managedresource-controller-impersonate",
-		authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
+	e.AllowOwnAccounts()
 	e.Account("deployer")
 	// life creates, changes and deletes a set, and returns the requests for its objects and Secrets.
 	life := func(set, account string) []string {

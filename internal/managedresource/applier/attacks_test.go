@@ -78,9 +78,14 @@ func (s *scene) guard(manifest string) *unstructured.Unstructured {
 	create := func() error { return s.Target.Create(s.Ctx, created) }
 	s.Eventually(create).WithTimeout(Patience).Should(Succeed()) // the definition of its kind may be new
 	if created.GetNamespace() == "" {                            // the namespaces of tests are removed by other means
-		s.whole.Cleanup(func() { _ = s.Target.Delete(context.WithoutCancel(s.Ctx), created.DeepCopy()) })
+		s.removeAtEnd(created.DeepCopy())
 	}
 	return s.keep(created)
+}
+
+// removeAtEnd deletes an object of the target at the end of the test of all attacks.
+func (s *scene) removeAtEnd(o client.Object) {
+	s.whole.Cleanup(func() { _ = s.Target.Delete(context.WithoutCancel(s.Ctx), o) })
 }
 
 func (s *scene) keep(guarded *unstructured.Unstructured) *unstructured.Unstructured {
@@ -114,7 +119,7 @@ func newScene(e *Env, documents attackDocuments) *scene {
 	return s
 }
 
-// named returns a manifest with a name in place of $N.
+// named returns a manifest with a name in place of $N. It leaves $NS as it is.
 func named(manifest, name string) string {
 	return strings.NewReplacer("$NS", "$NS", "$N", name).Replace(manifest)
 }
@@ -159,14 +164,16 @@ func (s *scene) counter() {
 		{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get"}},
 	}}
 	s.Expect(s.Target.Create(s.Ctx, role)).To(Succeed())
-	s.Expect(s.Target.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
+	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "counter"}},
-	})).To(Succeed())
-	right := &authorizationv1.ResourceAttributes{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "get"}
-	user := "system:serviceaccount:" + s.Namespace + ":counter"
-	s.Eventually(func() (bool, error) { return binary.Allowed(s.Ctx, s.Target, user, right) }).WithTimeout(Patience).Should(BeTrue())
+	}
+	s.Expect(s.Target.Create(s.Ctx, binding)).To(Succeed())
+	s.removeAtEnd(binding)
+	s.removeAtEnd(role)
+	s.AwaitRight(s.Target, "counter",
+		authorizationv1.ResourceAttributes{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "get"})
 }
 
 // forge makes the status of a set say that it was applied and contains these objects.
@@ -271,25 +278,12 @@ func attacks(t *testing.T) (all []attack, documents attackDocuments) {
 
 // The page lists the attacks; with -update, the test writes the list.
 func TestThePageListsTheAttacks(t *testing.T) {
-	g := NewWithT(t)
 	all, _ := attacks(t)
-	const name, begin, end = "../../../docs/reference/attacks.md", "<!-- begin list: attacks -->\n", "<!-- end list -->\n"
-	content, err := os.ReadFile(name)
-	g.Expect(err).NotTo(HaveOccurred())
-	head, rest, found := strings.Cut(string(content), begin)
-	g.Expect(found).To(BeTrue())
-	_, foot, found := strings.Cut(rest, end)
-	g.Expect(found).To(BeTrue())
 	var list strings.Builder
 	for number, each := range all {
 		fmt.Fprintf(&list, "%d. %s\n", number+1, each.name)
 	}
-	want := head + begin + list.String() + end + foot
-	if *update {
-		g.Expect(os.WriteFile(name, []byte(want), 0o600)).To(Succeed())
-		return
-	}
-	g.Expect(string(content)).To(Equal(want), "run go test -run TestThePageListsTheAttacks . -update")
+	binary.CheckScreens(t, "reference/attacks.md", *update, map[string]string{"attacks": list.String()})
 }
 
 // attack is an attempt to exceed the rights of a ServiceAccount. It returns when the controller has processed it.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	. "github.com/onsi/gomega"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,12 +29,7 @@ func serviceAccount() example {
 	configure := func(cfg *config.ResourceManagerConfiguration) {
 		cfg.Espalier.ManagedResource.Accounts = &config.EspalierAccounts{Lockdown: ptr.To(true)}
 	}
-	before := func(s *scene) {
-		for _, c := range []client.Client{s.Source, s.Target} {
-			s.GrantTo(c, "managedresource-controller", "espalier-managedresource-controller-impersonate",
-				authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
-		}
-	}
+	before := func(s *scene) { s.AllowOwnAccounts() }
 	return example{configure: configure, before: before, claims: map[string]func(s *scene){
 		"As long as there is no ServiceAccount carpenter: ResourcesApplied is False with the reason ApplyFailed, and nothing is written.": func(
 			s *scene,

@@ -1,9 +1,6 @@
 package documented_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,8 +13,6 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/config"
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
-	"github.com/espalier-dev/espalier/test/binary"
-	"github.com/espalier-dev/espalier/test/local"
 )
 
 var (
@@ -52,17 +47,11 @@ func TestATeamFromNothingToItsFirstSet(t *testing.T) {
 	}})
 	shop := e.Namespace + "-shop"
 	text := wordShop.ReplaceAllString(readDocument(t, "teams.md"), shop)
-	assets, err := local.Assets(e.Ctx, os.Stderr)
-	e.Expect(err).NotTo(HaveOccurred())
-	kubeconfig := binary.WriteKubeconfig(t, e.Servers.Source.Kubeconfig)
 	run := func(line, input string) {
 		t.Helper()
 		arguments, found := strings.CutPrefix(line, "kubectl ")
 		e.Expect(found).To(BeTrue(), line)
-		command := exec.CommandContext(e.Ctx, filepath.Join(assets, "kubectl"),
-			append([]string{"--kubeconfig", kubeconfig}, strings.Fields(arguments)...)...)
-		command.Stdin = strings.NewReader(input)
-		out, err := command.CombinedOutput()
+		out, err := runKubectl(e, arguments, input)
 		e.Expect(err).NotTo(HaveOccurred(), "%s: %s", line, out)
 	}
 	script := (&page{text: text}).commands(t, "team")

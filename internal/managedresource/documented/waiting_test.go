@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
+	"github.com/espalier-dev/espalier/test/binary"
 	"github.com/espalier-dev/espalier/test/local"
 )
 
@@ -20,19 +22,23 @@ func waitingExamples() map[string]example { return map[string]example{"waiting":
 // kubectl runs a command line of the page in the scene's namespace and reports whether it succeeded.
 func (s *scene) kubectl(line string) bool {
 	s.T.Helper()
-	servers, err := local.ForTests()
-	s.Expect(err).NotTo(HaveOccurred())
-	assets, err := local.Assets(s.Ctx, os.Stderr)
-	s.Expect(err).NotTo(HaveOccurred())
-	kubeconfig := filepath.Join(s.T.TempDir(), "kubeconfig")
-	s.Expect(os.WriteFile(kubeconfig, servers.Source.Kubeconfig, 0o600)).To(Succeed())
 	rest, found := strings.CutPrefix(line, "kubectl -n shop ")
 	s.Expect(found).To(BeTrue(), line)
-	command := exec.CommandContext(s.Ctx, filepath.Join(assets, "kubectl"),
-		append([]string{"--kubeconfig", kubeconfig, "-n", s.Namespace}, strings.Fields(rest)...)...)
-	output, err := command.CombinedOutput()
+	output, err := runKubectl(s.Env, "-n "+s.Namespace+" "+rest, "")
 	s.T.Logf("%s: %s", line, output)
 	return err == nil
+}
+
+// runKubectl runs kubectl as an administrator of the source, with the arguments in a line and an input. It returns the whole output.
+func runKubectl(e *Env, arguments, input string) (string, error) {
+	e.T.Helper()
+	assets, err := local.Assets(e.Ctx, os.Stderr)
+	e.Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(e.Ctx, filepath.Join(assets, "kubectl"),
+		append([]string{"--kubeconfig", binary.WriteKubeconfig(e.T, e.Servers.Source.Kubeconfig)}, strings.Fields(arguments)...)...)
+	command.Stdin = strings.NewReader(input)
+	output, err := command.CombinedOutput()
+	return string(output), err
 }
 
 // impatient returns a command line of kubectl wait with a short timeout.

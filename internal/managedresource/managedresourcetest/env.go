@@ -64,10 +64,7 @@ func NewImpersonating(t *testing.T, options Options) *Env {
 		e.Expect(e.Target.Delete(e.Ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{
 			Name: e.Namespace + "-espalier-managedresource-controller-target-garbagecollector",
 		}})).To(Succeed())
-		for _, c := range []client.Client{e.Source, e.Target} {
-			e.GrantTo(c, account, "espalier-managedresource-controller-impersonate",
-				authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
-		}
+		e.AllowOwnAccounts()
 		const role = "espalier-managedresource-controller-target-impersonation"
 		right := authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"}
 		if options.TwoClusters {
@@ -331,7 +328,7 @@ func (e *Env) GrantTo(c client.Client, name, role string, right authorizationv1.
 	})
 	e.Expect(client.IgnoreAlreadyExists(err)).To(Succeed()) // source and target may be one cluster
 	right.Namespace = e.Namespace
-	e.awaitRight(c, name, right)
+	e.AwaitRight(c, name, right)
 }
 
 // BareAccount creates a ServiceAccount without rights in the source.
@@ -355,11 +352,24 @@ func (e *Env) Account(name string) {
 	}
 }
 
+// impersonate is a right of the ClusterRole impersonation.
+var impersonate = authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"}
+
+// impersonation is the ClusterRole to use ServiceAccounts.
+const impersonation = "espalier-managedresource-controller-impersonate"
+
+// AllowOwnAccounts lets the controller use the ServiceAccounts of the env's namespace, in source and target.
+func (e *Env) AllowOwnAccounts() {
+	e.T.Helper()
+	for _, c := range []client.Client{e.Source, e.Target} {
+		e.GrantTo(c, account, impersonation, impersonate)
+	}
+}
+
 // AllowImpersonation lets the controller use the ServiceAccounts of all namespaces, for controllers that serve another one than the env's.
 func (e *Env) AllowImpersonation() {
 	e.T.Helper()
-	e.allow("espalier-managedresource-controller-impersonate",
-		authorizationv1.ResourceAttributes{Resource: "serviceaccounts", Verb: "impersonate"})
+	e.allow(impersonation, impersonate)
 }
 
 // Revoke takes the rights that Account has granted in the target, and waits until that is in effect.
@@ -372,7 +382,8 @@ func (e *Env) Revoke(name string) {
 	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, e.Target, user, right) }).WithTimeout(Patience).Should(BeFalse())
 }
 
-func (e *Env) awaitRight(c client.Client, name string, right authorizationv1.ResourceAttributes) {
+// AwaitRight waits until a ServiceAccount of the env's namespace has a right in the cluster of c.
+func (e *Env) AwaitRight(c client.Client, name string, right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	user := "system:serviceaccount:" + e.Namespace + ":" + name
 	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, c, user, &right) }).WithTimeout(Patience).Should(BeTrue())
@@ -387,5 +398,5 @@ func (e *Env) allow(role string, right authorizationv1.ResourceAttributes) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: e.Namespace, Name: account}},
 	})).To(Succeed())
-	e.awaitRight(e.Target, account, right)
+	e.AwaitRight(e.Target, account, right)
 }

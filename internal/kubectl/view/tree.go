@@ -110,14 +110,14 @@ func TreeOf(
 func onDeletion(mr *resourcesv1alpha1.ManagedResource, observed []Observed) string {
 	existing, kept := 0, 0
 	for i, each := range observed {
-		annotations := mr.Status.Resources[i].Annotations
-		if each.Object != nil {
-			annotations = each.Object.GetAnnotations()
-		}
 		if each.Missing {
 			continue
 		}
 		existing++
+		annotations := mr.Status.Resources[i].Annotations
+		if each.Object != nil {
+			annotations = each.Object.GetAnnotations()
+		}
 		if merge.Truthy(annotations[resourcesv1alpha1.KeepObject]) {
 			kept++
 		}

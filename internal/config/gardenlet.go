@@ -12,8 +12,8 @@ const (
 	GardenletKind       = "GardenletConfiguration"
 )
 
-// GardenletConfiguration is the configuration file of extension-controller. It ignores the sections for the other controllers of gardenlet.
-// Gardenlet decodes and defaults it.
+// GardenletConfiguration is the configuration file of extension-controller. The function Gardenlet decodes the file and sets the defaults.
+// It ignores the sections for the other controllers of the program gardenlet.
 type GardenletConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 

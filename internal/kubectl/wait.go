@@ -80,7 +80,7 @@ type waiting struct {
 	last string
 }
 
-// round reads the set and follows its changes until the goals are reached or the watch ends.
+// round reads the set and follows its changes until the goals are reached (ended is true) or the watch ends (ended is false).
 func (w *waiting) round(ctx context.Context, source *cluster, key client.ObjectKey) (ended bool, err error) {
 	list := &resourcesv1alpha1.ManagedResourceList{}
 	only := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name}}

@@ -180,7 +180,7 @@ func newReviewing(t *testing.T, status func(authorizationv1.ResourceAttributes) 
 	return s
 }
 
-// reviews returns the attributes of all reviews since the start.
+// reviews returns the attributes of all access reviews that the server has received.
 func (s *reviewing) reviews() []authorizationv1.ResourceAttributes {
 	s.mu.Lock()
 	defer s.mu.Unlock()

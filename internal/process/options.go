@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Needs are the requirements of a binary for its connections.
+// Needs are the options of a binary for its manager, and the access to source and target that it requires.
 type Needs struct {
 	// Scheme contains the types of source and target, because both may be one cluster.
 	Scheme *runtime.Scheme

@@ -43,8 +43,8 @@ func Request(tb testing.TB, operation review.Operation, resource schema.GroupVer
 	return request
 }
 
-// Handle makes a handler judge a request, checks the rules for every response, and returns the response and the patched object. The rules:
-// a refusal has no patch, a patch can be applied, and a second run of the handler changes nothing.
+// Handle makes a handler judge a request, and returns the response and the patched object. It checks the rules for every response: the
+// request stays unchanged, a refusal has no patch, a patch can be applied, and the handler allows the patched object without a new patch.
 func Handle(tb testing.TB, handler review.Handler, request *review.Request) (response review.Response, after []byte) {
 	tb.Helper()
 	g := NewWithT(tb)

@@ -59,8 +59,8 @@ func TestObservabilityComponentsMayBeSkipped(t *testing.T) {
 		To(Equal("The configuration of the operator skips pear, which apple needs."))
 }
 
-// In a runtime cluster that is also a Seed, gardenlet does not deploy the operators for its custom resources: it uses the operators of the
-// Garden.
+// In a runtime cluster that is also a Seed, gardenlet creates custom resources, but does not deploy the operators for them: it uses the
+// operators of the Garden.
 func TestSeedKeepsTheOperatorsThatItNeeds(t *testing.T) {
 	var kept []string
 	for _, row := range components.All() {

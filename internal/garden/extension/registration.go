@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/extension/rules"
 )
 
-// registered returns the objects that the registration refers to: they are copied into the virtual cluster.
+// registered returns references to the objects that an Extension needs in the virtual cluster: these objects are copied there.
 func registered(e *operatorv1alpha1.Extension) []rules.Reference {
 	deployment := own(e)
 	if deployment == nil {

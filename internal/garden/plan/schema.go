@@ -23,7 +23,7 @@ import (
 // Decode reads the Garden in a file, and completes it as the API server and the webhook would: with the defaults of the schema and of
 // package defaulting. It refuses fields that the schema does not have. The error names the field.
 //
-// The schema is completed here, because package defaulting of apiextensions-apiserver links an interpreter of CEL.
+// This package sets the defaults of the schema itself: package defaulting of apiextensions-apiserver would link an interpreter of CEL.
 func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (*operatorv1alpha1.Garden, error) {
 	content, err := onlyDocument(file)
 	if err != nil {

@@ -61,7 +61,7 @@ func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names s
 	}
 	todo := plan(f)
 	if todo.protectOwner && !isProtected(owner) {
-		// The owner is protected first: if it were gone before its objects are protected, nobody would release them.
+		// The owner is protected first: if it were gone before its objects are protected, they would stay protected for ever.
 		if err := r.setFinalizer(ctx, owner, true); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("protect %T %q: %w", owner, owner.GetName(), err))
 		}

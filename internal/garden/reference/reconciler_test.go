@@ -166,7 +166,7 @@ func TestDeletedGardenReleasesItsReferences(t *testing.T) {
 	s.Expect(s.protected()).To(BeEmpty())
 }
 
-// Nobody would release the objects of a Garden that is gone.
+// The objects of a Garden that is gone would stay protected for ever.
 func TestGardenThatIsGoneProtectsNothing(t *testing.T) {
 	s := newScene(t)
 	s.secrets("sni")

@@ -61,9 +61,10 @@ func (s Schedule) HasAutomatic() bool {
 
 // Actions returns the next operation for each credential that has one, in the order of their times. Issued are the times at which the
 // present credentials were issued; a credential that does not exist yet is absent. A rotation that the operator is working on, or that
-// completes by itself, needs no operation. Skipped is the name of a check that the user skips and that would show that the former
-// credentials are not used any more, or "": the operator completes no rotation, also no abort, without it, because it deletes the former
-// credentials then.
+// completes by itself, needs no operation. Skipped is the name of a check that the user skips, or "". The check would show that the former
+// credentials are not used any more. While it is skipped, the operator completes no rotation and no abort by itself, because a completion
+// deletes the former credentials. Exceptions are the abort of the encryption key of etcd, and a rotation of this key that completes by
+// itself.
 func (s Schedule) Actions(
 	current *operatorv1alpha1.CredentialsRotation, issued map[Credential]time.Time, singleStepEncryption bool, skipped string,
 ) []Action {

@@ -17,7 +17,8 @@ type step int
 const (
 	// stepNone does nothing for the set: a controller of another class is responsible, or no work is left.
 	stepNone step = iota
-	// stepWait does nothing for now, because the annotation for a restore (operation wait-for-state) requests that.
+	// stepWait applies nothing now, because the annotation for a restore (operation wait-for-state) requests that. It starts the watches of a
+	// set that was applied before, and requests its health.
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore

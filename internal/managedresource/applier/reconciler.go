@@ -1,10 +1,11 @@
 // Package applier is the ManagedResource controller: it keeps the objects of ManagedResources, called sets here, in the state that their
 // Secrets describe.
 //
-// In the source cluster, it watches ManagedResources and the metadata of Secrets. In the target cluster, it watches autoscalers, and the
-// metadata of objects with the managed-by label of every kind that sets contain. It reads Secrets when their version changes, and single
-// objects when another client has written to them. It writes objects to the target. It writes finalizers, annotations and the status of
-// ManagedResources to the source.
+// In the source cluster, it watches ManagedResources and the metadata of Secrets, and, if configured, of Namespaces and ServiceAccounts. In
+// the target cluster, it watches autoscalers. For every kind that sets contain, it also watches the metadata of the objects with the
+// managed-by label. It reads a Secret when the version of the Secret changes, and an object when another client has written to it. It
+// writes objects to the target. To the source, it writes finalizers, annotations and the status of ManagedResources, ConfigMaps with plans,
+// and Events.
 //
 // It writes the result of an apply together with the health of the set, and for that waits a moment until the health is known: see
 // Reconciler.resultStatus.

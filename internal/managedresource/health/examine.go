@@ -288,8 +288,9 @@ func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description s
 	})
 }
 
-// pods lists the Pods of a Deployment that seems to have more or fewer Pods than replicas, and records that. The watch receives only
-// metadata of Pods; the whole Pods show which of them count, and evicted Pods do not.
+// pods lists the Pods of a Deployment whose number of Pods seems to differ from replicas. If the number of Pods that count differs, it
+// records that the rollout is not complete. The watch receives only metadata of Pods. Only the whole Pod shows whether it counts: evicted
+// Pods do not.
 func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
 	reader, err := e.TargetAs(e.user)

@@ -274,8 +274,8 @@ func revertRefusals(objects []Object) {
 	}
 }
 
-// confirmedLater returns the note that replaces a refusal whose reason the set itself removes, because it creates an object; "" if refusal
-// is empty.
+// confirmedLater returns the note for a refused object. The refusal names another object that the set itself creates, so it will probably
+// end. The note contains the refusal. If refusal is empty, the note is "".
 func confirmedLater(refusal string, created ID) string {
 	if refusal == "" {
 		return ""

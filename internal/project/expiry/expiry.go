@@ -5,7 +5,7 @@
 // stays in the spec, where a later time renews the membership. The membership of the owner and of members without an entry does not end.
 // The annotation has an effect only if espalier.project.membershipExpiry is enabled.
 //
-// An invalid annotation never gives a member more rights:
+// These rules apply to an invalid annotation:
 //   - a member whose time is invalid has no roles until the time is corrected, because the membership was meant to end;
 //   - of several entries about one member the strictest counts, because JSON parsers differ in which one they use;
 //   - an entry whose key is no member has no effect;
@@ -13,7 +13,7 @@
 //     its key is complete. Members that are only listed after that point keep their roles: otherwise one wrong comma would lock
 //     a team out.
 //
-// Members reports each of these as a problem. With the webhooks in place, only users who may change the members may change the annotation:
+// Members reports each of these as a problem, except several entries about one member. With the webhooks in place, only users who may change the members may change the annotation:
 // it is a reminder, it does not protect a project from its own managers. Rights that a member has granted to others in the meantime, for
 // example with RoleBindings, do not end with the membership.
 package expiry

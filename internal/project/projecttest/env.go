@@ -61,7 +61,7 @@ type Env struct {
 	Namespace string
 	// Admin is the client of a cluster administrator, without a cache.
 	Admin client.WithWatch
-	// Server is the API server.
+	// Server is the configuration of connections to the API server, with the rights of an administrator.
 	Server *rest.Config
 
 	options Options

@@ -73,7 +73,7 @@ type plannedEvent struct {
 
 // plan is the decision about a project.
 type plan struct {
-	// row names the row of the table of rules that decided.
+	// row is the name of the case in Rules.judge that decided, for log messages.
 	row string
 	// undecided is true if the project stays unchanged, because it is unknown whether the project is used.
 	undecided bool

@@ -16,9 +16,9 @@ import (
 // object that the API server sends, so that an annotation counts as soon as it is stored; it reads and writes nothing. For a
 // collection API servers send one review per object: when one is refused, others may already be deleted.
 //
-// Only annotations count, so that an administrator can add other kinds, such as Shoots, to the rules of the webhook. Of Projects it
-// also refuses deletions in the foreground, and deletions that orphan dependents. With these the garbage collector deletes the
-// namespace, or removes its owner, before the controller knows whether there are Shoots in it and whether it is kept.
+// Only annotations count, so that an administrator can add other kinds, such as Shoots, to the rules of the webhook. It also refuses
+// to delete Projects with the propagation policy Foreground or Orphan. With these policies, the garbage collector deletes the
+// namespace, or removes its owner reference, before the controller knows whether there are Shoots in it and whether it is kept.
 func (Settings) checkConfirmation(_ context.Context, request *review.Request) review.Response {
 	if len(request.OldObject) == 0 {
 		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))

@@ -23,7 +23,7 @@ type rules[Spec, Status any] struct {
 	required []string
 	// immutable names fields that must not change. A field below a pointer may change if the pointer is nil in the old or the new object.
 	immutable []string
-	// requiredFields and immutableFields are the fields that required and immutable name; the function kind sets them.
+	// requiredFields and immutableFields are the fields whose paths are in required and immutable. The constructor kind sets them.
 	requiredFields, immutableFields []specField
 	// check adds the errors of rules that the other fields cannot express; nil for none.
 	check func(*object[Spec, Status], *findings)

@@ -90,7 +90,8 @@ func (n namespace) acrossZones() bool {
 	return asked && len(n.zones) > 1
 }
 
-// spreadPods appends the wanted constraints to the list, and removes all other constraints on hostnames and zones.
+// spreadPods appends the wanted constraints to the list, and removes all other constraints on hostnames and zones. If no constraint is
+// wanted, it changes nothing.
 func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.TopologySpreadConstraint) {
 	if len(want) == 0 {
 		return

@@ -139,12 +139,13 @@ func reference(o *unstructured.Unstructured) resourcesv1alpha1.ObjectReference {
 
 var verbs = []string{"get", "create", "update", "patch", "delete"}
 
-// accountWithout creates a ServiceAccount "no-VERB" that may read Secrets and has all rights but one on ConfigMaps of its namespace.
+// accountWithout creates a ServiceAccount "no-VERB" that may read Secrets and watch ConfigMaps of its namespace, and has all other rights
+// but one on these ConfigMaps.
 func (s *scene) accountWithout(verb string) {
 	s.T.Helper()
 	name := "no-" + verb
 	s.BareAccount(name)
-	allowed := slices.DeleteFunc(slices.Clone(verbs), func(each string) bool { return each == verb })
+	allowed := append(slices.DeleteFunc(slices.Clone(verbs), func(each string) bool { return each == verb }), "list", "watch")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-" + name}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: allowed},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
@@ -301,7 +302,8 @@ func TestNoSetExceedsTheRightsOfItsServiceAccount(t *testing.T) {
 	for name, two := range map[string]bool{"one cluster": false, "two clusters": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(NewImpersonating(t, Options{TwoClusters: two, Configure: serveAttackers}), documents)
+			s := newScene(NewImpersonating(t, Options{TwoClusters: two, Configure: serveAttackers, Stopped: true}), documents)
+			s.Start() // it knows the kinds of the victim from the start
 			for number, each := range all {
 				t.Run(each.name, func(t *testing.T) {
 					within := *s
@@ -754,8 +756,10 @@ func thefts() []attack {
 		user := "system:serviceaccount:" + s.Namespace + ":managedresource-controller"
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "escalate", "bind"} {
 			for _, resource := range []string{"configmaps", "secrets", "serviceaccounts", "deployments", "roles", "clusterroles", "namespaces"} {
-				right := &authorizationv1.ResourceAttributes{Namespace: s.victim, Verb: verb, Resource: resource, Group: groupOf(resource)}
-				s.Expect(binary.Allowed(s.Ctx, s.Target, user, right)).To(BeFalse(), "%s %s", verb, resource)
+				for _, namespace := range []string{s.victim, s.Namespace} {
+					right := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Group: groupOf(resource)}
+					s.Expect(binary.Allowed(s.Ctx, s.Target, user, right)).To(BeFalse(), "%s %s", verb, resource)
+				}
 			}
 		}
 	}})
@@ -791,7 +795,7 @@ func (s *scene) unreadableHealth(set string) {
 	s.T.Helper()
 	s.BareAccount("former")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-former"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "create", "update"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
 	}}
 	s.Expect(client.IgnoreAlreadyExists(s.Target.Create(s.Ctx, role))).To(Succeed())
 	s.GrantTo(s.Target, "former", role.Name, authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "create"})

@@ -6,8 +6,8 @@
 #   RACE        the packages that the race detector watches: none (default), all, or some: those whose code or tests start
 #               goroutines, and every sixth of the others
 #   RACEPART    which of the others: "2/6" (default: 1/6)
-#   RACETESTS   with RACE=some, the tests of the longest packages that run with the race detector: "2/6" is every sixth from the second
-#               (default: all). Every sixth from the third runs without it, and the others do not run
+#   RACETESTS   with RACE=some, the tests of the longest packages that run, with the race detector: "2/6" is every sixth from the second
+#               (default: all)
 #   UNWATCHED   patterns of packages whose own code the race detector does not watch
 #   PARALLEL    how many packages are tested at once
 #   RUN, SKIP   patterns of the tests that run, and of those that are left out
@@ -102,14 +102,10 @@ fi
 run=${RUN:-} skip=${SKIP:-}
 mapfile -t flags < <(raced)
 
-# Some tests of the longest packages with the race detector, then some without it.
+# Some tests of the longest packages.
 divide() {
-  local next status=0
-  next=$((${RACETESTS%/*} % ${RACETESTS#*/} + 1))/${RACETESTS#*/}
-  echo "testing part $RACETESTS of the tests of ${#divided[@]} packages with the race detector, then part $next without it"
-  run=$(chosen "$RACETESTS") CGO_ENABLED=1 go_test "${flags[@]}" "${divided[@]}" || status=1
-  run=$(chosen "$next") go_test "${divided[@]}" || status=1
-  return $status
+  echo "testing part $RACETESTS of the tests of ${#divided[@]} packages with the race detector"
+  run=$(chosen "$RACETESTS") CGO_ENABLED=1 go_test "${flags[@]}" "${divided[@]}"
 }
 
 # The longest packages are tested beside the others.

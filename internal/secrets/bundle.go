@@ -56,8 +56,8 @@ func typeOf(data map[string][]byte) corev1.SecretType {
 
 // Dropped returns the name of an observed bundle that contains a key or certificate that may be needed, but that the next bundle would not
 // contain, because its Secret was lost. If several former Secrets exist, and no observed bundle shows which one is needed, Dropped returns
-// the name of the next bundle. If nothing is dropped, it returns "". A rotation that completes may drop keys whose Secrets exist, but no key that was
-// lost: if the status is older than the last rotation, the lost key may be the one in use.
+// the name of the next bundle. If nothing is dropped, it returns "". A rotation that completes may drop keys whose Secrets exist, but no
+// key that was lost: if the status is older than the last rotation, the lost key may be the one in use.
 func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error) {
 	missing, err := i.Missing(next, now)
 	if missing == "" || err != nil || !request.KeepOld {

@@ -44,8 +44,9 @@ type LostKey struct {
 	Confirmed bool
 }
 
-// Replaced returns a lost key that the current key must not replace, or nil. The current key exists, but the status of the owner may be from
-// before the rotation that generated the lost key. If the current key was generated because its loss was confirmed, it may replace any key.
+// Replaced returns a lost key that the current key must not replace, or nil. The current key exists, but the status of the owner may be
+// from before the rotation that generated the lost key. If the current key was generated because its loss was confirmed, it may replace any
+// key.
 func (e Evidence) Replaced() *LostKey {
 	for i := range e.InUse {
 		if !e.InUse[i].Confirmed && !e.Confirmed {

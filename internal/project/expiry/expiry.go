@@ -13,9 +13,9 @@
 //     its key is complete. Members that are only listed after that point keep their roles: otherwise one wrong comma would lock
 //     a team out.
 //
-// Members reports each of these as a problem, except several entries about one member. With the webhooks in place, only users who may change the members may change the annotation:
-// it is a reminder, it does not protect a project from its own managers. Rights that a member has granted to others in the meantime, for
-// example with RoleBindings, do not end with the membership.
+// Members reports each of these as a problem, except several entries about one member. With the webhooks in place, only users who may
+// change the members may change the annotation: it is a reminder, it does not protect a project from its own managers. Rights that a member
+// has granted to others in the meantime, for example with RoleBindings, do not end with the membership.
 package expiry
 
 import (

@@ -15,8 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/roles"
 )
 
-// revoke removes subjects from bindings if they have lost a role, and deletes the objects of extension roles that no member has any more. It
-// grants nothing. It changes only objects that the Project controls, because the namespace may not be the Project's. It continues after failures, and returns them together.
+// revoke removes subjects from bindings if they have lost a role, and deletes the objects of extension roles that no member has any more.
+// It grants nothing. It changes only objects that the Project controls, because the namespace may not be the Project's. It continues after
+// failures, and returns them together.
 func (r *Reconciler) revoke(ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object) error {
 	var faults []error
 	for _, each := range desired {

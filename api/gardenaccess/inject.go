@@ -62,7 +62,8 @@ func (a Access) Inject(obj runtime.Object) error {
 	return err
 }
 
-// covers reports whether the injection changes an object, or fails because it does not know the kind.
+// covers reports whether Inject handles an object: the object is in the API group apps or batch, and in the namespace of the installation.
+// For a kind of these groups that Inject does not know, Inject returns an error.
 func (a Access) covers(gvk schema.GroupVersionKind, obj metav1.Object) bool {
 	return (gvk.Group == appsv1.GroupName || gvk.Group == batchv1.GroupName) && a.Namespace != "" && obj.GetNamespace() == a.Namespace
 }

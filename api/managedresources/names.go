@@ -2,8 +2,8 @@ package managedresources
 
 // Set by this package on the ManagedResources that it creates.
 const (
-	// LabelKeyOrigin is a label on the ManagedResources of CreateForShoot. Value: the program that created them, such as LabelValueGardener.
-	// Missing: the creator is not known.
+	// LabelKeyOrigin is a label. CreateForShoot and the operator set it on the ManagedResources that they create. Value: the program that
+	// created them, such as LabelValueGardener. Missing: the creator is not known.
 	LabelKeyOrigin = "origin"
 	// LabelValueGardener is the value of LabelKeyOrigin on ManagedResources that belong to Gardener itself.
 	LabelValueGardener = "gardener"

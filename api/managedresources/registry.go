@@ -38,9 +38,9 @@ func Compressed() RegistryOption {
 	return func(r *Registry) { r.compress = true }
 }
 
-// GroupQualifiedFileNames puts the group and version of an object into its file name, so that kinds of the same name in
-// different groups do not collide: "<kind>__<group>_<version>__<namespace>__<name>.yaml", or
-// "<kind>__<version>__<namespace>__<name>.yaml" for the core group. Default: file names without them.
+// GroupQualifiedFileNames puts the group and version of an object into its file name, so that kinds of the same name in different groups
+// do not collide: "<kind>__<group>_<version>__<namespace>__<name>.yaml", or "<kind>__<version>__<namespace>__<name>.yaml" for the core
+// group. By default, file names contain neither group nor version.
 func GroupQualifiedFileNames() RegistryOption {
 	return func(r *Registry) { r.groupInFileKey = true }
 }

@@ -105,8 +105,8 @@ func (w Waiter) untilFine(ctx context.Context, namespace, name string, check fun
 	})
 }
 
-// poll calls look, which returns the conditions that are pending, until there are none, look fails, or the context ends. If a request fails
-// because the context ends, the error still lists the conditions that were pending before.
+// poll calls look until look returns no pending conditions, look fails, or the context ends. If the context ends, the error also lists the
+// conditions that were pending at the last successful call of look.
 func (w Waiter) poll(ctx context.Context, look func(context.Context) (pending, err error)) error {
 	interval := w.Interval
 	if interval == 0 {

@@ -13,11 +13,13 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// MakeUnique turns a ConfigMap or a Secret into an immutable one whose name depends on its content: it sets immutable, appends the first
-// eight hex digits of the content's checksum to the name (after a "-", unless the name ends in one), and labels the object for the garbage
-// collector. Call it once for each object, when its content is complete. The name does not depend on the keys of the content and on the
-// binary data of a ConfigMap: if only a key is renamed, the name stays the same, and the API server refuses the update of the existing
-// object. For other types, MakeUnique returns an error.
+// MakeUnique makes a ConfigMap or a Secret immutable, and gives it a name that depends on its content. It sets the field immutable,
+// appends the first eight hex digits of the content's checksum to the name (after a "-", unless the name ends in one), and labels the
+// object for the garbage collector. Call it once for each object, when its content is complete.
+//
+// The checksum covers the values of the content in the order of their keys. It covers neither the keys nor the binary data of a ConfigMap.
+// If only a key is renamed and the order of the values stays the same, the name stays the same, and the API server refuses the update of
+// the existing object. For other types, MakeUnique returns an error.
 func MakeUnique(obj runtime.Object) error {
 	switch o := obj.(type) {
 	case *corev1.Secret:

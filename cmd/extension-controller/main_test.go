@@ -113,7 +113,7 @@ func freePort(t *testing.T) int {
 	return address.Port
 }
 
-// config returns a configuration file for the Seed with the name of the scene's namespace.
+// config writes a configuration file and returns its path. In the file, the Seed has the name of the scene's namespace.
 func (s *scene) config(garden string) string {
 	return file(s.t, "config.yaml", fmt.Sprintf(`%s
 seedClientConnection: {kubeconfig: %q}

@@ -1,5 +1,5 @@
-// Command kubectl-espalier is a plugin of kubectl that answers questions about ManagedResources and Gardens. It runs on the machine of a
-// user with the rights of the user; it is no process of the suite.
+// Command kubectl-espalier is a plugin of kubectl that answers questions about ManagedResources and Gardens; a few of its subcommands also
+// write. It is a tool of users: it runs on the machine of a user, with the rights of the user.
 package main
 
 import (

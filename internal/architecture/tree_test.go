@@ -40,7 +40,8 @@ type generatedFile struct {
 	marked bool
 }
 
-// readTree parses the files below the root of the repository. It skips nested modules, test data, and folders that are hidden or ignored.
+// readTree reads the Go files and the generated YAML files below the root of the repository. It skips nested modules, folders with test
+// data, hidden folders, and the folder bin.
 func readTree(root fs.FS) (tree, error) {
 	t := tree{positions: token.NewFileSet()}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -88,7 +88,8 @@ func flatten(object map[string]any) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// hookOf returns the entry for an object that Helm would not apply with the others; nil if it would.
+// hookOf returns the entry for an object that is a hook: Helm would not apply it together with the other objects. For any other object it
+// returns nil.
 func hookOf(template string, object map[string]any) *Dropped {
 	events, isHook := child(object, "metadata", "annotations")[helmrelease.HookAnnotation].(string)
 	if !isHook {

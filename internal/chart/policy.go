@@ -85,7 +85,7 @@ func Summary(breaches []Breach) string {
 	return strings.Join(texts, "; ")
 }
 
-// Breaches returns all contradictions in the order of the objects. Namespace is the namespace of the release.
+// Breaches returns all violations of the policy, in the order of the objects. The argument namespace is the namespace of the release.
 func (p Policy) Breaches(namespace string, manifests Manifests) []Breach {
 	var breaches []Breach
 	own, seen := identities(manifests), map[string]bool{}

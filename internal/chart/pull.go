@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Source describes a chart in a registry. It must name a tag or a digest.
+// Source describes a chart in a registry. Its Reference must contain a tag or a digest unless its Digest is set.
 type Source = registry.Source
 
 // Pulled is a chart from a registry.

@@ -102,8 +102,8 @@ var reservedLabels = []string{
 // encryptionRole is the end of the label role of Secrets with the encryption configurations of API servers.
 const encryptionRole = "-etcd-encryption-configuration"
 
-// leavesLabelsToOthers refuses Secrets and ConfigMaps that other programs of a shared namespace would use as their own. On other kinds,
-// these labels have no such effect.
+// leavesLabelsToOthers refuses Secrets and ConfigMaps with labels by which other programs of a shared namespace find their own objects. It
+// allows these labels on objects of other kinds, on which they have no such effect.
 func leavesLabelsToOthers(d document) []finding {
 	if !d.policy.Shared || d.kind != "Secret" && d.kind != "ConfigMap" {
 		return nil

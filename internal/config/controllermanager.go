@@ -13,8 +13,8 @@ const (
 	ControllerManagerKind       = "ControllerManagerConfiguration"
 )
 
-// ControllerManagerConfiguration is the configuration file of project-controller. It ignores the sections of Gardener's controller-manager
-// for other controllers. ControllerManager decodes and defaults it.
+// ControllerManagerConfiguration is the configuration file of project-controller. project-controller ignores the sections for other
+// controllers of Gardener's controller-manager. The function ControllerManager decodes the file and sets the defaults.
 type ControllerManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 

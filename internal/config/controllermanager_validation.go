@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// MaxDays limits settings in days: more days would not give a valid date.
+// MaxDays limits settings in days: a time.Duration cannot hold many more days.
 const MaxDays = 100_000
 
 // minStaleSyncPeriod is the shortest time in which the API server can be expected to answer the requests of a check.

@@ -40,8 +40,8 @@ func parse(data []byte) (*document, []Warning, error) {
 	return doc, repetitions(data), nil
 }
 
-// repetitions returns warnings about duplicate keys and further documents, which are both ignored. There are none if the second parser
-// cannot read the file.
+// repetitions returns warnings about duplicate keys, of which only the last one counts, and about further documents, which are ignored. It
+// returns no warnings if the second parser cannot read the file.
 func repetitions(data []byte) []Warning {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node

@@ -13,8 +13,9 @@ import (
 // minExpiration is the shortest lifetime that the API server accepts in a request.
 const minExpiration = 10 * time.Minute
 
-// EspalierCSRApprover configures csr-approver. Most settings make it stricter; only WithoutMachines, SubsetOfAddresses and
-// AllowUnsetExpiration make it less strict. An unset field has no effect.
+// EspalierCSRApprover configures csr-approver. WithoutMachines, SubsetOfAddresses and AllowUnsetExpiration make it less strict.
+// WaitForObjects delays denials. ObserveOnly and Events are about reports, and with ObserveOnly csr-approver writes no decisions. All
+// other settings make csr-approver stricter. An unset field has no effect.
 type EspalierCSRApprover struct {
 	// ObserveOnly reports each decision by Event, metric and log, without writing it. Each request is reported once per process, even if
 	// another client decides it first.

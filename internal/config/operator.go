@@ -202,7 +202,8 @@ type EspalierGardenBackup struct {
 	Interval *metav1.Duration `json:"interval,omitempty"`
 	// Keep is the number of files that stay; at least 2. Older ones are deleted.
 	Keep *int `json:"keep,omitempty"`
-	// Recipients are public keys of age, `age1…`, who can decrypt the files, beside the operator. Required with `folder`.
+	// Recipients are public keys of age, `age1…`. The owners of these keys can decrypt the files, and so can the operator. Required with
+	// `folder`.
 	Recipients []string `json:"recipients,omitempty"`
 	// RestoreData makes restore drills also restore the last snapshot of etcd `main` in namespace `garden-restore-drill`, if it has backups:
 	// for some minutes after each backup, Pods there have all data and the encryption keys.
@@ -274,7 +275,8 @@ func Operator(data []byte) (*OperatorConfiguration, []Warning, error) {
 	return c, append(warnings, c.withoutEffect()...), nil
 }
 
-// withoutEffect returns a warning for each setting that has no effect on the operator.
+// withoutEffect returns a warning for each enabled feature gate that has no effect on the operator, and for
+// virtualClientConnection.kubeconfig if it is set.
 func (c *OperatorConfiguration) withoutEffect() []Warning {
 	var warnings []Warning
 	known := featureGates()

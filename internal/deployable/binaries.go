@@ -26,7 +26,7 @@ const (
 	webhookServer       = "webhook-server"
 )
 
-// Namespace is the namespace of all binaries. Their generated roles contain it.
+// Namespace is the namespace of all binaries, unless a Place sets another one. The generated roles of the binaries contain this namespace.
 const Namespace = "espalier-system"
 
 // GardenNamespace is the namespace of the lease of garden-operator, and of all objects of a Garden except Istio's.
@@ -358,7 +358,8 @@ const selfManaged = `{selfManaged: {}}`
 // whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 
-// Lines in the shipped configuration of token-controllers for one cluster.
+// Lines that enable or disable the controllers of token-controllers. The shipped configuration for one cluster contains the first two;
+// other configurations replace them.
 const (
 	requestorOff   = "tokenRequestor: {enabled: false}"
 	invalidatorOff = "tokenInvalidator: {enabled: false}"

@@ -23,8 +23,9 @@ import (
 )
 
 // TestDocumentedCommandsMakeAMatchingCertificate runs the documented commands for servers that do not manage their own certificate: the
-// certificate is valid for the Service, the Deployment mounts it, and every registered webhook trusts its authority. The repository does
-// not require openssl; without it, the test creates the keys itself, and the table of CI says so.
+// certificate is valid for the Service, the Deployment mounts the certificate, and every registered webhook has the authority of the
+// certificate as its CA bundle. The repository does not require openssl: without openssl, the test creates the keys itself, and adds a
+// note to the table of CI.
 func TestDocumentedCommandsMakeAMatchingCertificate(t *testing.T) {
 	_, missing := exec.LookPath("openssl")
 	if missing != nil {

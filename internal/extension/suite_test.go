@@ -256,7 +256,8 @@ func (f *fixture) end() {
 	f.Expect(sets.failures()).To(BeEmpty())
 }
 
-// forget deletes the installations of the Seed without their objects in its cluster, which have names of their own.
+// forget deletes the installations of the Seed. The objects of the installations remain in the cluster of the Seed: they have names that
+// no other test uses.
 func (f *fixture) forget(ctx context.Context) {
 	f.T.Helper()
 	list := &corev1beta1.ControllerInstallationList{}
@@ -321,7 +322,8 @@ func (f *fixture) register(deployment *unstructured.Unstructured) *corev1beta1.C
 	}
 }
 
-// touch tells the controllers that the ControllerDeployment has changed, as gardener-controller-manager does.
+// touch writes a new resource version of the ControllerDeployment into the installation, as gardener-controller-manager does. Then the
+// controllers see that the ControllerDeployment has changed.
 func (f *fixture) touch() {
 	f.T.Helper()
 	patch := fmt.Sprintf(`{"spec":{"deploymentRef":{"resourceVersion":"%d"}}}`, next())

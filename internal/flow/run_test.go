@@ -103,7 +103,8 @@ func TestAfterAFailureOnlyDependantsDoNotRun(t *testing.T) {
 	})
 }
 
-// The graph is the graph of the tasks that label Seeds: while only the certificate authorities rotate, the first two are skipped.
+// The graph is like the graph of the tasks that annotate Seeds. While only the certificate authorities are rotated, the tasks for tokens
+// are skipped, and the task for kubeconfigs must still wait for the connection.
 func TestASkippedTaskChangesNoOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

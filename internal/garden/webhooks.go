@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/webhook"
 )
 
-// A process that manages its certificates itself needs, in its own namespace, its Secret and the lease of the replica that writes it, and
-// in the cluster its webhook configurations.
+// A process that manages its certificates itself needs rights to three kinds of objects. In its own namespace, it needs the Secret with
+// its certificates, and the lease of the replica that writes this Secret. In the cluster, it needs its webhook configurations.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=espalier-garden-operator,verbs=get;list;watch;update,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create,namespace=espalier-system,roleName=espalier-garden-operator-selfmanaged

@@ -35,7 +35,7 @@ const (
 	defaultDuration = 40 * time.Second
 )
 
-// RunningError is why a process must not run: a gardenlet renews a lease.
+// RunningError is the error that a process must not run, because a gardenlet renews a lease.
 type RunningError struct {
 	// Lease describes the lease.
 	Lease string

@@ -154,8 +154,8 @@ func judgeReplicationController(r *corev1.ReplicationController) Verdict {
 	return judgeReplicas("ReplicationController", outdated(r.Status.ObservedGeneration, r.Generation), r.Status.ReadyReplicas, r.Spec.Replicas)
 }
 
-// judgeReplicas returns the verdict about a controller of replicas. A controller without a desired number needs no ready replicas. The
-// argument behind is the text about an outdated status; "" if the status is current.
+// judgeReplicas returns the verdict about a ReplicaSet or a ReplicationController. An object without a desired number of replicas needs no
+// ready replicas. The argument behind is the text about an outdated status; "" if the status is current.
 func judgeReplicas(kind, behind string, ready int32, desired *int32) Verdict {
 	verdict := Verdict{Checked: true, Unhealthy: behind, Unobserved: behind != ""}
 	if behind == "" && ready < ptr.Deref(desired, 0) {

@@ -23,15 +23,16 @@ type reporting struct {
 
 // JudgeByStatus returns the verdict about an object whose kind has no rule, like kstatus. The first rule that applies decides:
 //
-//   - it is being deleted: unhealthy;
+//   - the object is being deleted: unhealthy;
 //   - status.observedGeneration exists and is not metadata.generation: unhealthy and progressing;
 //   - condition Reconciling is True: unhealthy and progressing;
 //   - condition Stalled is True: unhealthy, and no longer progressing (of these two conditions the one listed first counts);
-//   - a PersistentVolumeClaim is not Bound: unhealthy and progressing;
+//   - the object is a PersistentVolumeClaim: healthy if it is Bound, otherwise unhealthy and progressing;
 //   - condition Ready is False or Unknown: unhealthy and progressing.
 //
-// An object to which none of these rules applies is healthy. For kinds with a rule use Judge, because the specific rules of kstatus for
-// them are not implemented here. An object with the annotation resources.gardener.cloud/skip-health-check, "true", is not judged.
+// An object to which none of these rules applies is healthy. For kinds with a rule use Judge, because JudgeByStatus does not implement the
+// specific rules of kstatus for these kinds. An object with the annotation resources.gardener.cloud/skip-health-check, "true", is not
+// judged.
 func JudgeByStatus(object *unstructured.Unstructured) Verdict {
 	if skippedUntyped(object) {
 		return Verdict{}

@@ -21,9 +21,9 @@ type Rollout struct {
 	Replicas int32
 }
 
-// RolloutOf returns the data with which old Pods of a Deployment are detected. It returns false if Pods must not be counted: the Deployment
-// has the annotation resources.gardener.cloud/skip-health-check, "true", or its selector contains only expressions, so that no labels
-// select the Pods.
+// RolloutOf returns the data with which old Pods of a Deployment are detected. It returns false if Pods must not be counted: the
+// Deployment has the annotation resources.gardener.cloud/skip-health-check, "true", or its selector has no matchLabels, for example
+// because it contains only expressions.
 func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	if skipped(d) || d.Spec.Selector == nil || len(d.Spec.Selector.MatchLabels) == 0 {
 		return Rollout{}, false

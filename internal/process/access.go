@@ -159,7 +159,8 @@ func checkAccess(
 	return err
 }
 
-// reach checks the address and the credentials: it reads the kinds of the core API group, which every authenticated client may discover.
+// reach checks the address and the credentials. It reads the kinds of the core API group: by default, Kubernetes allows this to every
+// authenticated client.
 func (a *accessChecker) reach(ctx context.Context, host string) error {
 	_, err := a.discovery.ServerResourcesForGroupVersionWithContext(ctx, "v1")
 	switch {

@@ -32,9 +32,9 @@ func patience(getenv func(string) string) time.Duration {
 	return Patience
 }
 
-// awaitAccess repeats checkAccess until the deadline while the API server does not answer, or does not list the required kinds in its
-// discovery yet. Once it has waited, it retries after every error: an API server that has just started may refuse all requests until it has
-// read its roles.
+// awaitAccess repeats checkAccess until the deadline while the API server, or the server of an aggregated API with a required kind, does
+// not answer, or while the API server's list of the kinds of a required group is outdated. After the first pause, it retries after every
+// error: an API server that has just started may refuse all requests until it has read its roles.
 func (s *Setup) awaitAccess(
 	ctx context.Context, at side, from *Connection, required []Requirement, rights []Right, deadline time.Time,
 ) error {

@@ -32,7 +32,7 @@ func newLogger(out io.Writer, level, format string, end *end) logr.Logger {
 	return zapr.NewLogger(zap.New(&endingCore{Core: core, end: end}))
 }
 
-// end reports whether the process is ending. With its zero value, it is not.
+// end records whether the process is ending. The zero value means that the process is not ending.
 type end struct{ ctxErr atomic.Pointer[func() error] }
 
 // beginsWith sets the context whose end begins the end of the process.

@@ -84,9 +84,9 @@ func (m *Mapper) Refresh() error {
 	return err
 }
 
-// Names reports whether the API server named a kind in the last discovery. The other methods also guess a resource for "List", for each
-// kind with "List" at its end, which controller-runtime needs for its lists, and for each kind in small letters. If the server of the group
-// did not answer, Names returns true.
+// Names reports whether the API server named a kind in the last discovery. It also returns true if the server of the group did not answer
+// in that discovery. Use Names to check the answers of the other methods, which also guess: they return a resource for "List", for each
+// kind with "List" at its end, because controller-runtime needs such kinds for its lists, and for each kind in small letters.
 func (m *Mapper) Names(kind schema.GroupVersionKind) bool {
 	known, _ := m.current()
 	return known != nil && (known.kinds[kind] || known.failed[kind.Group] != nil)

@@ -240,8 +240,8 @@ func TestErrorAtStartIsReportedInOneLine(t *testing.T) {
 	}
 }
 
-// The server behind an APIService does not answer. The kubeconfig is correct, and the remedy to apply CRDs would be wrong: it would replace
-// the group of that server.
+// The server behind an APIService does not answer. The kubeconfig is correct. A message with the remedy to apply CRDs would be wrong: the
+// CRDs would replace the group of that server.
 func TestAnAggregatedAPIThatIsDownIsNamedAtStart(t *testing.T) {
 	s := servers(t)
 	g := NewWithT(t)

@@ -26,10 +26,10 @@ type Program struct {
 	Subcommands []Subcommand
 }
 
-// FieldManager returns the name under which managedFields record the writes of the process. For the binary that replaces Gardener's
-// resource manager this is "espalier": the objects of ManagedResources have this name, by which the binary recognizes its own writes. For
-// all other binaries it is "espalier-<name>", so that the binary which replaces the resource manager does not take their writes for its
-// own.
+// FieldManager returns the name under which managedFields record the writes of the process. The binary that replaces Gardener's resource
+// manager has the name "espalier": it recognizes its own writes to the objects of ManagedResources by this name. Each other binary has the
+// name "espalier-<name>", so that the binary that replaces the resource manager does not take the writes of other binaries for its own
+// writes.
 func (p Program) FieldManager() string {
 	if p.SharesLease {
 		return "espalier"

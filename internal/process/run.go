@@ -24,8 +24,9 @@ type Family[C Configuration] struct {
 	Add func(lifetime context.Context, clusters *Clusters, cfg C, registry prometheus.Registerer) error
 }
 
-// Run runs a binary until its context ends: it loads the configuration, connects to the clusters, adds the controllers of the family, and
-// starts them. All that it uses is in its parameters, so that tests start the real code.
+// Run runs a binary until ctx ends. Run loads the configuration, connects to the clusters, adds the controllers of the family, and starts
+// them. Tests start the real code with other parameters. Besides its parameters, Run uses files, environment variables and the global
+// registry of metrics.
 func Run[C Configuration](
 	ctx context.Context, args []string, out io.Writer,
 	program Program, load func([]byte) (C, []config.Warning, error), family Family[C],

@@ -70,9 +70,10 @@ func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListO
 	}
 }
 
-// Source returns the lists and watches for a Reflector or an informer. It calls pass for every object as soon as the object arrives. For a
-// listed object, the event has type Added; the object is dropped from the list if pass returns another type. It also calls pass for errors
-// within a watch. The connection is the client of client-go that the Client uses; it knows whether the API server can stream lists.
+// Source returns a ListerWatcher for a Reflector or an informer. The ListerWatcher calls pass for every object as soon as the object
+// arrives. For a listed object, the event has type Added; if pass returns another type, the object is dropped from the list. The
+// ListerWatcher also calls pass for errors within a watch. The argument connection is the client of client-go that the Client uses; it
+// knows whether the API server can stream lists.
 func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		kept := &metainternalversion.List{}

@@ -132,8 +132,9 @@ func (c Cluster) DeployTyped(ctx context.Context, objects ...client.Object) erro
 	return c.Deploy(ctx, untyped...)
 }
 
-// deploy reads and writes again after a conflict, because the status of an object can change at any time. It returns the object before the
-// write (nil if it did not exist) and after the write (nil if no write was necessary).
+// deploy reads and writes again after a conflict, because the status of an object can change at any time. If desired has a resource
+// version, deploy returns the conflict instead. It returns the object before the write (nil if it did not exist) and after the write (nil
+// if no write was necessary).
 func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	err = retry.OnError(retry.DefaultRetry, func(err error) bool {
 		return apierrors.IsConflict(err) && desired.GetResourceVersion() == ""

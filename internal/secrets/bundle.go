@@ -89,9 +89,10 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	return former, nil
 }
 
-// hasSeveralPredecessors reports whether the predecessors that a request keeps are from several rotations. Predecessors are the observed
-// Secrets of its logical name with other data than the current Secret. If the status is older than the last rotation, they may also be from
-// later rotations.
+// hasSeveralPredecessors reports whether the predecessors that a request keeps are from several rotations. A predecessor is here an
+// observed Secret of the same logical name with other data than the current Secret. With IgnoreOld, Secrets of earlier rotations than the
+// rotation of the current Secret do not count. Secrets of later rotations count, too: they exist if the status is older than the last
+// rotation.
 func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	name, generations := request.Config.LogicalName(), map[int64]bool{}
 	current := i.entries[name].current
@@ -137,7 +138,8 @@ func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	return slices.ContainsFunc(bundled, func(each []byte) bool { return !contains(earlier, each) || contains(later, each) })
 }
 
-// bundledBlocksOf returns the certificate or key of a Secret that its bundle has, too.
+// bundledBlocksOf returns the PEM blocks of a Secret that its bundle also contains: the certificate of an authority, or an RSA private
+// key.
 func bundledBlocksOf(secret *corev1.Secret) [][]byte {
 	return blocksOf(map[string][]byte{
 		"certificate": secret.Data[config.DataKeyCACertificate], "key": secret.Data[config.DataKeyRSAPrivateKey],

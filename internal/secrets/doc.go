@@ -1,9 +1,9 @@
 // Package secrets manages the Secrets of a Garden: it turns requests into immutable Secrets with deterministic names, renews and rotates
 // them, keeps predecessors and bundles for as long as they are needed, and names the Secrets that are not needed any more.
 //
-// The package decides and does no I/O; package manager carries out its decisions. All state is in the labels of the Secrets, in the format
-// of Gardener's secrets manager, so that an existing landscape is taken over without new authorities or keys. For each reconciliation the
-// caller
+// The package decides and does no I/O; package manager carries out its decisions. The state of each Secret is in its labels, in the format
+// of Gardener's secrets manager, so that an existing landscape is taken over without new authorities or keys. The caller passes the times
+// of rotations in Options. For each reconciliation the caller
 //
 //  1. lists the managed Secrets and the donors and calls NewInventory,
 //  2. for each request calls Plan, carries out the step, and calls Record with the resulting Secret; the same for the bundle that Record

@@ -47,7 +47,7 @@ type Inventory struct {
 	entries  map[string]entry
 }
 
-// entry has the recorded Secrets of a logical name. Nil Secrets do not exist.
+// entry contains the recorded Secrets of a logical name. A field is nil if no such Secret is recorded.
 type entry struct{ current, old, bundle *corev1.Secret }
 
 // Class is one of the Secrets of a logical name.
@@ -138,7 +138,7 @@ func (i *Inventory) ExpiringAuthorities() []string { return slices.Clone(i.expir
 // clock was ahead when they were issued.
 func (i *Inventory) EarlyAuthorities() []string { return slices.Clone(i.early) }
 
-// Get returns a Secret of a logical name that was recorded before. The caller must not change the Secret.
+// Get returns the recorded Secret of a logical name and a class, and false if there is none. The caller must not change the Secret.
 func (i *Inventory) Get(name string, class Class) (*corev1.Secret, bool) {
 	known := i.entries[name]
 	secret := map[Class]*corev1.Secret{
@@ -227,16 +227,16 @@ func rotationOf(secret *corev1.Secret) (time.Time, error) {
 	return timeOfLabel(secret, LabelLastRotation)
 }
 
-// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. If only a
-// rotation replaces the content, a Secret of a later rotation is newer. Within a rotation, and for other content, a Secret that was created
-// later is newer. Of Secrets that were created in the same second, the first in the list is returned.
+// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. For
+// content that only a rotation replaces, the Secret of the later rotation is newer. Within a rotation, and for all other content, the
+// Secret that was created later is newer. Of Secrets that were created in the same second, the first in the list is returned.
 func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	newest, _ := i.newest(logicalName, except, func(*corev1.Secret) (bool, error) { return true, nil }) // it never fails
 	return newest
 }
 
-// Former returns the newest observed Secret of a logical name from before the last rotation with other data than the current one, nil if
-// there is none. The current Secret must have been recorded.
+// Former returns the newest observed Secret of a logical name that precedes the rotation of the current Secret and has other data than the
+// current Secret; nil if there is none. The current Secret must have been recorded.
 func (i *Inventory) Former(logicalName string) (*corev1.Secret, error) {
 	current := i.entries[logicalName].current
 	if current == nil {

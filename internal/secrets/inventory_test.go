@@ -768,7 +768,7 @@ func TestSecretThatIsLaterThanAllBundlesWasNotRotatedAway(t *testing.T) {
 	g.Expect(wasForgotten(second.Name)).To(BeFalse())
 }
 
-// If the status is older than two rotations, and the bundle is lost, nothing shows which of the later keys is in use.
+// If two rotations or more followed the rotation in the status, and the bundle is lost, nothing shows which of the later keys is in use.
 func TestBundleIsNotMadeOfOneOfSeveralLaterKeys(t *testing.T) {
 	g := NewWithT(t)
 	n := newNamespace()

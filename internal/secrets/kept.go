@@ -12,8 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Kept returns the Secrets that keep the data of the observed Secrets of logical names, bundles excluded. Their names depend on the data,
-// so that different data never shares a name. Origin is the value of LabelKeptFrom.
+// Kept returns, for each observed Secret of the logical names, the Secret that keeps its data. Bundles are excluded. The name of a
+// returned Secret contains a checksum of the data, so that different data does not share a name. The argument origin is the value of
+// LabelKeptFrom.
 func (i *Inventory) Kept(logicalNames []string, origin string) []*corev1.Secret {
 	var kept []*corev1.Secret
 	for _, secret := range i.observed {

@@ -15,7 +15,8 @@ const (
 	renewAtPercent = 80
 	// renewBefore is how long before the end of its validity a Secret is renewed at the latest.
 	renewBefore = 10 * 24 * time.Hour
-	// maxAhead is how far in the future the time of issue may be. Content that was issued later must come from a clock that was ahead.
+	// maxAhead is how far in the future the time of issue may be. If it is further in the future, the clock was ahead when the content was
+	// issued.
 	maxAhead = 10 * time.Minute
 )
 

@@ -28,8 +28,8 @@ type Renewals struct {
 type lineage struct{ name, config, signer string }
 
 // Renewals plans the renewal of signed certificates from the observed Secrets alone. A certificate that expires soon, or whose signer has
-// renewed itself, is issued again with the same subject, names, usages and validity. A request would create a Secret of the same name. The
-// authorities that renew themselves must have been recorded before.
+// renewed itself, is issued again with the same subject, names, usages and validity. The new Secret has the same name as the Secret that a
+// request for the certificate would create. The authorities that renew themselves must have been recorded before.
 func (i *Inventory) Renewals(source config.Source) (Renewals, error) {
 	renewals := Renewals{Replaced: map[string]string{}}
 	for each, members := range i.lineages() {

@@ -62,7 +62,7 @@ const LabelSecretBindingReference = "reference.gardener.cloud/secretbinding"
 // the project.
 const LabelCredentialsBindingReference = "reference.gardener.cloud/credentialsbinding"
 
-// RoleExtensionProject is the value of LabelRole on the roles for members with the role extension:<name>.
+// RoleExtensionProject is the value of LabelRole on the ClusterRoles and RoleBindings for members with the role extension:<name>.
 const RoleExtensionProject = "extension-project-role"
 
 // LabelAggregateToExtensionRole is a label that extensions set on ClusterRoles. Members with the role extension:<value> get the rules of

@@ -170,13 +170,13 @@ type ProjectStatus struct {
 	// planned.
 	// +optional
 	StaleAutoDeleteTimestamp *metav1.Time `json:"staleAutoDeleteTimestamp,omitempty"`
-	// LastActivityTimestamp is the time at which a client last created, changed or deleted an object in the project that counts as use, such
-	// as a Shoot.
+	// LastActivityTimestamp is the time at which a client last created, changed or deleted an object in the project. Only objects count that
+	// show that the project is in use, such as a Shoot.
 	// +optional
 	LastActivityTimestamp *metav1.Time `json:"lastActivityTimestamp,omitempty"`
 }
 
-// ProjectPhase is the progress of the project controller with a project. It is empty before the controller has processed the project.
+// ProjectPhase shows how far the project controller has processed a project. It is empty before the controller has processed the project.
 //
 // +kubebuilder:validation:Enum="";Pending;Ready;Failed;Terminating
 type ProjectPhase string

@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// BackupEntry is a folder of a bucket, with the backups of one cluster. Its CRD keeps fields that this type does not have.
+// BackupEntry is a folder in a bucket. The folder contains the backups of one cluster. The CRD of BackupEntry keeps fields that this type
+// does not have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=be

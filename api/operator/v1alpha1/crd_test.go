@@ -94,7 +94,8 @@ func TestManifestsHaveEveryFieldOfTheSchema(t *testing.T) {
 	NewWithT(t).Expect(missing).To(BeEmpty())
 }
 
-// Only schema nodes for a field with two forms have no type. Only these nodes, and nodes for objects of other APIs, keep unknown fields.
+// Only two groups of schema nodes have no type: nodes for a field with two forms, and nodes for an integer or a string. The nodes for a
+// field with two forms keep unknown fields. Of the other nodes, only the nodes for fields of type RawExtension do.
 func TestSchemaNodesThatKeepUnknownFields(t *testing.T) {
 	var untyped, kept []string
 	var walk func(schema *apiextensionsv1.JSONSchemaProps, path string)

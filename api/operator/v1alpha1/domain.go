@@ -17,8 +17,8 @@ import (
 type Domain struct {
 	// Name is a DNS subdomain in lower case, field name.
 	Name string `json:"-"`
-	// Provider names the DNS provider for the domain, field provider; nil if it has none. It has no meaning for a Garden without DNS
-	// providers.
+	// Provider names the DNS provider for the domain, in the field provider. It is nil if the domain has no provider. In a Garden without DNS
+	// providers, this field has no meaning.
 	Provider *string `json:"-"`
 }
 

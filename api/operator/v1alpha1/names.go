@@ -53,9 +53,10 @@ const (
 	// operator generates them again. Users set it; the operator removes it after the next reconciliation that succeeds. Missing: a
 	// reconciliation stops at a Secret that was lost.
 	AnnotationConfirmLostKeys = "espalier.dev/confirm-lost-keys"
-	// AnnotationConfirmLeftovers names objects of a former garden that the operator removes when it takes the garden over, by the digests that
-	// `garden-operator plan --take-over` prints, separated by commas. Users set it; the operator removes it after the next reconciliation that
-	// succeeds. If it does not name all of these objects, the reconciliation stops before it removes any. Missing: they stay.
+	// AnnotationConfirmLeftovers names objects of a former garden that the operator removes when it takes the garden over, by the digests
+	// that `garden-operator plan --take-over` prints, separated by commas. Users set it; the operator removes it after the next
+	// reconciliation that succeeds. The annotation must name all such objects of a cluster: otherwise the reconciliation stops before it
+	// removes an object of this cluster. Missing: the objects stay.
 	AnnotationConfirmLeftovers = "espalier.dev/confirm-leftovers"
 	// AnnotationRestoring is on a Garden that the subcommand restore of the operator has begun to restore, together with
 	// AnnotationPausedUntil. The subcommand sets it, and removes it when the Garden is complete. Its value is the beginning of a digest of the
@@ -150,7 +151,7 @@ const (
 )
 
 // CertificateAuthoritiesExpire is True while certificate authorities that only a rotation replaces expire in less than 180 days. The
-// message names them, with the ends of their validity. A Garden has this condition only then.
+// message names these certificate authorities and the end of their validity. Otherwise, a Garden does not have this condition.
 const CertificateAuthoritiesExpire corev1beta1.ConditionType = "CertificateAuthoritiesExpire"
 
 // ReasonRotationRequired goes with CertificateAuthoritiesExpire=True: a rotation replaces the certificate authorities.

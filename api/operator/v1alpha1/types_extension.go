@@ -108,7 +108,7 @@ type ExtensionLifecycle struct {
 	// Delete is the time of the deletion.
 	// +optional
 	Delete *string `json:"delete,omitempty"`
-	// Migrate is the time of the migration.
+	// Migrate says when in the operation of the Shoot the resource is migrated.
 	// +optional
 	Migrate *string `json:"migrate,omitempty"`
 }

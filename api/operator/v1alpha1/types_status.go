@@ -38,8 +38,9 @@ type GardenStatus struct {
 	EncryptedResources []string `json:"encryptedResources,omitempty"`
 }
 
-// EncryptionAtRest returns the resources that are encrypted in etcd besides the resources that are always encrypted, from either form of
-// the status. The type of the provider is aescbc if the status does not name one.
+// EncryptionAtRest returns the resources that the API servers encrypt in etcd in addition to the resources that they always encrypt. It
+// reads credentials.encryptionAtRest, or the older field encryptedResources if credentials.encryptionAtRest is not set. The type of the
+// provider is aescbc if the status does not name one.
 func (s GardenStatus) EncryptionAtRest() EncryptionAtRest {
 	current := EncryptionAtRest{Resources: s.EncryptedResources}
 	if s.Credentials != nil && s.Credentials.EncryptionAtRest != nil {

@@ -50,8 +50,8 @@ type Maintenance struct {
 	TimeWindow MaintenanceTimeWindow `json:"timeWindow"`
 }
 
-// MaintenanceTimeWindow is a time of the day. Begin and end have the form HHMMSS+ZZ00, for example 220000+0100: the time and its offset
-// from UTC, in whole hours.
+// MaintenanceTimeWindow is a period of the day. Begin and end have the form HHMMSS+ZZ00 or HHMMSS-ZZ00, for example 220000+0100: the time
+// and its offset from UTC, in whole hours.
 type MaintenanceTimeWindow struct {
 	// Begin is the first moment of the window.
 	// +kubebuilder:validation:Pattern=`^([0-1][0-9]|2[0-3])[0-5][0-9][0-5][0-9](\+(0[0-9]|1[0-4])|-(0[0-9]|1[0-2]))00$`

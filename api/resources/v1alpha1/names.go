@@ -201,9 +201,9 @@ const (
 
 // Reasons that the ManagedResource controller sets.
 const (
-	// ConditionApplyProgressing goes with ResourcesApplied=Progressing: the set has changed and is being applied. A change
-	// that leaves the list of objects, labels and annotations of the set unchanged does not show this;
-	// `secretsDataChecksum` in the status does.
+	// ConditionApplyProgressing goes with ResourcesApplied=Progressing: the set has changed and is being applied. The condition does not show
+	// a change that leaves the objects of the set, and their labels and annotations, unchanged in `resources` of the status;
+	// `secretsDataChecksum` in the status shows when such a change has been applied.
 	//
 	// Remedy: wait some seconds.
 	ConditionApplyProgressing = "ApplyProgressing"

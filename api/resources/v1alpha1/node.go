@@ -7,7 +7,7 @@ const (
 	CriticalComponentsNotReady = "node.gardener.cloud/critical-components-not-ready"
 )
 
-// Set by users on the workloads that a Node needs before other Pods may run there.
+// Set by users on the workloads that a Node needs before other Pods may run on the Node.
 const (
 	// CriticalComponent is a label on DaemonSets and their Pod templates (both are needed), and on Pods of any kind. Exactly
 	// CriticalComponentValue: a Node keeps its taint until the Pods that must run on it exist and are ready. Missing or another value: Nodes

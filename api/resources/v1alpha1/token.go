@@ -19,8 +19,8 @@ const (
 const (
 	// ServiceAccountName is the name of the ServiceAccount in the target. Missing: an error.
 	ServiceAccountName = "serviceaccount.resources.gardener.cloud/name"
-	// ServiceAccountNamespace is the namespace of the ServiceAccount. Missing: an error, unless the token requestor is configured with a
-	// target namespace, which it uses in any case.
+	// ServiceAccountNamespace is the namespace of the ServiceAccount. If the token requestor is configured with a target namespace, it uses
+	// that namespace and ignores this annotation. Otherwise, if the annotation is missing: an error.
 	ServiceAccountNamespace = "serviceaccount.resources.gardener.cloud/namespace"
 	// ServiceAccountLabels are all labels of the ServiceAccount. Value: a JSON object of strings. Missing or empty: it has none.
 	ServiceAccountLabels = "serviceaccount.resources.gardener.cloud/labels"

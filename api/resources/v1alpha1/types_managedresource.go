@@ -69,7 +69,8 @@ type ManagedResourceSpec struct {
 	// the kind in a manifest changes to another kind of the same list, the controller neither deletes the object nor creates it again.
 	// +optional
 	Equivalences [][]metav1.GroupKind `json:"equivalences,omitempty"`
-	// DeletePersistentVolumeClaims deletes the PersistentVolumeClaims of a StatefulSet together with it. Default: false.
+	// DeletePersistentVolumeClaims deletes the PersistentVolumeClaims of a StatefulSet when the controller deletes the StatefulSet. Default:
+	// false.
 	// +optional
 	DeletePersistentVolumeClaims *bool `json:"deletePersistentVolumeClaims,omitempty"`
 }

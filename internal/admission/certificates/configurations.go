@@ -29,8 +29,8 @@ func (d distribution) startOf(bundle []byte) time.Time {
 	return d.since
 }
 
-// readConfigurations reads the configurations that Options.Configurations declares. A configuration that does not exist has no
-// resource version.
+// readConfigurations reads the configurations that Options.Configurations declares. For a configuration that does not exist, it returns an
+// object without a resource version.
 func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	wanted := k.options.Configurations(nil)
 	live := make([]*unstructured.Unstructured, len(wanted))

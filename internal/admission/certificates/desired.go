@@ -60,7 +60,8 @@ func setDefault[T any](field **T, value T) {
 }
 
 // isContainedIn reports whether the live configuration has the declared labels and annotations, and exactly the declared webhooks. Further
-// labels and annotations do not matter, nor does the order of webhooks, which belongs to the creator of the list.
+// labels and annotations do not matter. The order of the webhooks does not matter either: the client that creates the list decides the
+// order.
 func (c *configuration) isContainedIn(live *configuration) bool {
 	return contains(live.Labels, c.Labels) && contains(live.Annotations, c.Annotations) && c.sameWebhooks(live)
 }

@@ -141,8 +141,8 @@ func New(options Options) (*Keeper, error) {
 	}, nil
 }
 
-// GetCertificate returns the certificate to serve: the newest that is valid. It returns an error if no certificate is valid, and before the
-// Secret is read.
+// GetCertificate returns the certificate to serve: the newest one that is valid. It returns an error if no certificate is valid, or if the
+// process has not read the Secret yet.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := k.options.Clock.Now()
 	newest := k.known.newest()
@@ -193,7 +193,7 @@ func (k *Keeper) adopt(s *state) {
 	}
 }
 
-// read adopts the Secret if it is valid. If not, the server continues with earlier states.
+// read makes the content of the Secret the newest state if the content can be decoded. If not, the server continues with earlier states.
 func (k *Keeper) read(secret *corev1.Secret) {
 	s, err := decode(secret)
 	if err != nil {

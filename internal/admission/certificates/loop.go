@@ -143,8 +143,8 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// examine returns the facts for the plan. A Secret of ours that cannot be read counts as absent; a Secret of another client is an
-// error.
+// examine returns the facts for the plan. A Secret of this program that cannot be decoded counts as absent. If the Secret belongs to
+// another client, examine returns an error.
 func (k *Keeper) examine(secret *corev1.Secret) (facts, error) {
 	now := k.options.Clock.Now()
 	found := facts{remembered: k.known.trustworthy(now), now: now}

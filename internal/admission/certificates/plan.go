@@ -38,8 +38,9 @@ const (
 	nothing change = ""
 	// create makes an authority and a certificate, because neither the Secret nor this process has a valid authority.
 	create change = "create"
-	// restore writes a remembered state again, and announces a new authority. It follows when a client has deleted or broken the Secret,
-	// since a user deletes it to get a new authority, and when a wrong clock has led to an authority that is not valid now.
+	// restore writes a remembered state to the Secret again, and announces a new authority unless the remembered state has announced one.
+	// This change is due when a client has deleted or broken the Secret: a user deletes the Secret to get a new authority. It is also due
+	// when a wrong clock has led to an authority in the Secret that is not valid now.
 	restore change = "restore"
 	// announce makes the next authority. From then on API servers trust it, but it signs nothing yet.
 	announce change = "announce"

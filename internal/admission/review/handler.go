@@ -107,7 +107,7 @@ func readReview(r *http.Request, body *bytes.Buffer) (review, error) {
 	return decodeReview(body.Bytes())
 }
 
-// isJSON reports whether a content type is application/json, with any parameters. API servers send none.
+// isJSON reports whether a content type is application/json, with or without parameters. API servers send no parameters.
 func isJSON(contentType string) bool {
 	if contentType == "application/json" {
 		return true

@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// serve answers with the responses of handle, and returns a function that posts a body.
+// serve starts a server that answers with the responses of handle. It returns a function that posts a body to the server and returns the
+// status code and the body of the answer.
 func serve(t *testing.T, registry prometheus.Registerer, handle review.HandlerFunc) func(contentType, body string) (int, string) {
 	t.Helper()
 	server := httptest.NewServer(&review.Endpoint{

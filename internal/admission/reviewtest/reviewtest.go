@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Request makes a request for an object in YAML or JSON, in the form that API servers send. In an update, the old object is the same
-// object. The request has the name and the namespace of the object, which may be empty.
+// Request makes a request for an object in YAML or JSON, in the form that API servers send. In an update, the object and the old object
+// are the same. In a deletion, only the old object is set. The request takes its name and namespace from the object; both may be empty.
 func Request(tb testing.TB, operation review.Operation, resource schema.GroupVersionResource, object string) *review.Request {
 	tb.Helper()
 	g := NewWithT(tb)

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runReplica is a main whose webhook takes a little while for each request.
+// runReplica is the main function of one replica. Its webhook takes at least 5 ms for each request.
 func runReplica(ctx context.Context, _ []string, _ io.Writer) error {
 	port, err := strconv.Atoi(os.Getenv(hookPort))
 	if err != nil {

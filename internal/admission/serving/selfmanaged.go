@@ -127,7 +127,8 @@ type reachable struct {
 	log                 logr.Logger
 
 	mu sync.Mutex
-	// since is when the server first answered at its own port and not at outside.
+	// since is the time of the first check in which the server answered at its own port, but not at the address outside; zero if there was no
+	// such check.
 	since time.Time
 }
 

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// DefaultShutdownLimit is the default of Options.ShutdownLimit: the grace period of the process minus the time of later runnables.
+// DefaultShutdownLimit is the default of Options.ShutdownLimit. It is shorter than the grace period of the process, so that the runnables
+// that stop later have time, too.
 const DefaultShutdownLimit = 4300 * time.Millisecond
 
 // DefaultReadTimeout is how long a client may take to send a request, body included. API servers wait at most 30 s for an answer. So no

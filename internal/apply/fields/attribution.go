@@ -45,7 +45,7 @@ func Attribute(entries []metav1.ManagedFieldsEntry, live map[string]any, changed
 	return best.manager
 }
 
-// Differing returns the given paths at which two states of an object differ.
+// Differing returns, of the given paths, the paths at which two states of an object have different values.
 func Differing(paths []fieldpath.Path, before, after map[string]any) []fieldpath.Path {
 	var differing []fieldpath.Path
 	for _, path := range paths {
@@ -77,7 +77,8 @@ func (c candidate) isBetterThan(other candidate) bool {
 	return other.manager == "" || c.at.After(other.at)
 }
 
-// depth returns how many elements of path, from the first one on, an entry owns; all if the entry owns a value in which the path ends.
+// depth returns how many elements of path, from the first one on, an entry owns. If the entry owns one of these elements and nothing below
+// it, such as an atomic value, depth counts all elements of path.
 func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
 	matched := 0
 	for _, element := range path {

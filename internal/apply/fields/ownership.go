@@ -34,7 +34,8 @@ func ours(entry metav1.ManagedFieldsEntry) bool {
 // IsOwnName reports whether a field manager is Manager or PeerManager.
 func IsOwnName(manager string) bool { return manager == Manager || manager == PeerManager }
 
-// WrittenByUs reports whether an object's managedFields have an entry of Espalier or its peer.
+// WrittenByUs reports whether an object's managedFields have an entry with the name Manager or PeerManager. It does not check the
+// operation and the subresource of the entry.
 func WrittenByUs(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(entry metav1.ManagedFieldsEntry) bool { return IsOwnName(entry.Manager) })
 }

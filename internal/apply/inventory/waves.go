@@ -17,8 +17,8 @@ func waveKinds() []string {
 	}
 }
 
-// Wave returns the position of a kind in the order in which kinds are applied. All kinds that are not in that order share the
-// position after its last one.
+// Wave returns the position of a kind in the order in which kinds are applied. All kinds that this order does not contain share one
+// position, after the last kind of the order.
 func Wave(kind string) int {
 	kinds := waveKinds()
 	if position := slices.Index(kinds, kind); position >= 0 {

@@ -38,7 +38,8 @@ func decodeJSON(raw []byte) (map[string]any, error) {
 }
 
 // decodeYAML parses one YAML document with the library that sigs.k8s.io/yaml uses. sigs.k8s.io/yaml converts YAML values to JSON text and
-// parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory.
+// parses that text. decodeYAML converts the values directly, which saves a quarter of the time and of the memory. decodeYAML parses a
+// document as JSON if it begins with "{" and is valid JSON in UTF-8.
 func decodeYAML(raw []byte) (_ map[string]any, err error) {
 	if trimmed := bytes.TrimLeftFunc(bytes.TrimPrefix(raw, separator), unicode.IsSpace); bytes.HasPrefix(trimmed, []byte("{")) &&
 		utf8.Valid(raw) {
@@ -104,8 +105,9 @@ var (
 	errMisplacedMark = fault("a byte order mark is not at the beginning of the document")
 )
 
-// errFurtherDocument is the error of text that is several documents in YAML but only one for Split: if the next one begins after "...", a
-// carriage return or a line end of Unicode, or if the text is in UTF-16. The YAML library would read only the first.
+// errFurtherDocument is the error of a text that contains several YAML documents, but that Split takes for one. Split does not see the
+// next document if it begins after "...", a carriage return or a line end of Unicode, or if the text is in UTF-16. The YAML library would
+// read only the first document.
 var errFurtherDocument = fault(`content follows the end of the document: separate documents by lines "---" in UTF-8 with line feeds, ` +
 	`not by "..."`)
 
@@ -177,7 +179,8 @@ func object(value any) (map[string]any, error) {
 	return result, nil
 }
 
-// convert converts a value as encoding it to JSON and decoding it again would. It changes lists and maps with text keys in place.
+// convert returns the result of encoding a value to JSON and decoding the JSON again. It changes lists in place, and maps whose type has
+// keys of type string.
 func convert(value any, depth int) (any, error) {
 	if depth == 0 {
 		return nil, fault("document is nested too deeply")

@@ -255,8 +255,9 @@ func (r kindRules) ofBundle(path ...string) rule {
 	return rule{keep: func() error { return keepBundle(r.live, r.result, path...) }}
 }
 
-// keepBundle keeps caBundle of the map at a path if the manifest has that map, but no CA bundle in it. It does not if insecureSkipTLSVerify
-// is true, because the API server refuses both together.
+// keepBundle copies caBundle from the live map at a path to the map of the result, if the result has this map without a CA bundle. If
+// insecureSkipTLSVerify of the map is true, keepBundle copies nothing, because the API server refuses a CA bundle together with
+// insecureSkipTLSVerify.
 func keepBundle(live, result map[string]any, path ...string) error {
 	from, err := mapAt(live, path...)
 	if err != nil {

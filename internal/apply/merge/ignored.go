@@ -24,7 +24,7 @@ type Ignored struct {
 	rules []ignoreRule
 }
 
-// ignoreRule is one item of the annotation, with the paths of its pointers.
+// ignoreRule is one item of the annotation IgnoreFields. paths contains the pointers of the item as paths.
 type ignoreRule struct {
 	Pointers []string `json:"pointers"`
 	// Target selects the objects of the rule. Kind is "Kind" or "Kind.group"; Name and Namespace are patterns of path.Match. An empty field
@@ -120,7 +120,7 @@ func parsePointer(text string) (fieldpath.Path, error) {
 	return parsed, nil
 }
 
-// of returns the paths of the fields of an object that stay as they are.
+// of returns the paths to the fields of an object that stay as other programs set them.
 func (i Ignored) of(object *unstructured.Unstructured) []fieldpath.Path {
 	var paths []fieldpath.Path
 	for _, each := range i.rules {

@@ -18,7 +18,8 @@ type kindRules struct {
 	live, result                        map[string]any
 	creating                            bool
 	preserveReplicas, preserveResources bool
-	// replicasPath is the path of the number of replicas for kinds that the libraries do not know; nil if the kind has none.
+	// replicasPath is the path of the field with the number of replicas, for a kind that the Kubernetes libraries do not know. It is nil if
+	// the path is not known.
 	replicasPath []string
 }
 

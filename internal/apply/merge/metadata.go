@@ -50,8 +50,8 @@ func injectLabels(object map[string]any, injected map[string]string) error {
 	return nil
 }
 
-// injectTemplate sets labels in a template that has the shape of an object. It does not change another value, which may be valid: custom
-// kinds may have text or a list in this field.
+// injectTemplate sets labels in a template that has the shape of an object. It does not change a template of another shape: custom kinds
+// may have a text or a list in this field, which may be valid.
 func injectTemplate(template any, injected map[string]string) {
 	typed, isMap := template.(map[string]any)
 	if !isMap {
@@ -120,8 +120,8 @@ func ofKubernetes(object map[string]any) (labels, annotations []string) {
 	return nil, nil
 }
 
-// mergeTexts merges the labels or annotations of an object. If force is true, it drops the live ones whose key has none of the prefixes in
-// kept. It always drops the live reference annotations.
+// mergeTexts merges the labels or annotations of an object. If force is true, it drops the live labels or annotations whose key has none
+// of the prefixes in kept. It always drops the live reference annotations.
 func mergeTexts(live, result map[string]any, field string, force bool, kept []string, previous map[string]string) (map[string]string,
 	error,
 ) {

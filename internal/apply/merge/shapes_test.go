@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// oddValues returns the values with which variants replaces each value of an object, one after the other.
+// oddValues returns the values that the function variants puts, one after the other, in the place of each value of an object.
 func oddValues() []any {
 	return []any{
 		nil, "x", int64(1),

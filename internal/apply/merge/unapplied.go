@@ -36,8 +36,8 @@ func Unapplied(live, manifest *unstructured.Unstructured) []string {
 	return found
 }
 
-// MayBeUnapplied reports whether a manifest has a field that Unapplied may list. It does not cover spec.clusterIP of a manifest without a
-// cluster IP: see keepsHeadless.
+// MayBeUnapplied reports whether a manifest has a field that Unapplied may list. It does not consider spec.clusterIP, which Unapplied may
+// list for a manifest without a cluster IP: see keepsHeadless.
 func MayBeUnapplied(manifest *unstructured.Unstructured) bool { return len(keptInstead(manifest)) > 0 }
 
 // keptInstead returns the paths at which a manifest has values that Merge may replace by the live ones.

@@ -184,7 +184,7 @@ func (p *Pods) forgetLocked(owner *store, key types.NamespacedName) (known *trac
 	return known, true
 }
 
-// addOwner adds a watch of Deployments and starts to watch pods if it is the first one.
+// addOwner records a watch of Deployments. If Pods are not watched yet, addOwner starts to watch them.
 func (p *Pods) addOwner(owner *store) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

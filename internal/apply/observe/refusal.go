@@ -21,8 +21,8 @@ const (
 	minRetryPause = time.Second
 	// maxRetryPause is the longest of these pauses. Permissions and served kinds change rarely.
 	maxRetryPause = 5 * time.Minute
-	// deniedAfter is how long the API server must refuse a watch until a watch that has run before counts as denied. An API server that
-	// starts, or an aggregated one during an interruption, refuses requests for a short time.
+	// deniedAfter is how long the API server must refuse a watch that has run before until this watch counts as denied. An API server that
+	// starts refuses requests for a short time, and so does an aggregated API server during an interruption.
 	deniedAfter = 10 * time.Second
 )
 

@@ -44,7 +44,7 @@ type Presence int
 const (
 	// Unwatched means that no synced watch covers the object: the caller must read it live.
 	Unwatched Presence = iota
-	// Absent means that a synced watch covers the object and does not show it: it does not exist or lacks the managed-by label.
+	// Absent means that a synced watch covers the object and does not show it: the object does not exist, or it lacks the managed-by label.
 	Absent
 	// Present means that the object exists, as described by the Object.
 	Present
@@ -294,7 +294,7 @@ func (w *Watcher) ensureWatch(s scope, need Need, now time.Time) {
 	}
 }
 
-// startWatch starts a watch. It replaces known, which may be nil. The caller has locked mu.
+// startWatch starts a watch in the place of the watch known. If known is nil, there was no watch before. The caller has locked mu.
 func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
 	ctx, stop := context.WithCancel(w.lifetime)
 	started := &kindWatch{resource: resource, stop: stop, whole: whole, idleSince: now, access: newAccess(w.options.Clock)}

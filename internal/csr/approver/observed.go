@@ -13,8 +13,8 @@ import (
 // another approver has decided, because that approver is usually faster. After a restart, all undecided requests that still exist are
 // reported again. Its methods may be called concurrently. A nil Observed remembers nothing.
 type Observed struct {
-	// Since is the start time of the process. Requests that were created earlier and are already decided are skipped, because their Nodes
-	// may have changed or may be deleted. It is compared with the creation timestamp: whole seconds of the API server's clock.
+	// Since is the start time of the process. Requests that were created earlier and are already decided are skipped, because their Nodes may
+	// have changed or may be deleted. Since is compared with the creation timestamps of requests, which the API server sets in whole seconds.
 	Since time.Time
 
 	ids sync.Map // UIDs of reported requests, by name

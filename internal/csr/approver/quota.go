@@ -40,7 +40,7 @@ type turn struct {
 type answer struct {
 	// wait is the time until the turn of the request; 0 means now.
 	wait time.Duration
-	// refused is true if the request gets no turn. news is true if this is the first answer about that refusal.
+	// refused is true if the request gets no turn. news is true if, in addition, no earlier answer about this request has said so.
 	refused, news bool
 }
 

@@ -60,7 +60,7 @@ type Reconciler struct {
 	Source client.Reader
 	Clock  clock.PassiveClock
 	Rules  rules.Rules
-	// APIServer reads the endpoints of the API servers; nil if nodes may get certificates for these names and addresses.
+	// APIServer returns the names and addresses of the API servers; nil if a request is not denied for containing them.
 	APIServer func(context.Context) (rules.Endpoints, error)
 	// Quota limits how many requests of one user are decided per period; nil means no limit.
 	Quota *Quota

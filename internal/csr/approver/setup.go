@@ -25,7 +25,7 @@ import (
 // ControllerName names the controller in logs and metrics.
 const ControllerName = "kubelet-csr-approver"
 
-// userIndex is the index, by their user, of the requests that may have to be judged.
+// userIndex is the name of the index that finds, by user, the requests that may have to be judged.
 const userIndex = "spec.username"
 
 // SetupWithManager adds the controller to the manager of the source. Lifetime is the context of the process.
@@ -117,7 +117,7 @@ func (r *Reconciler) machineEvent(ctx context.Context, before, after *metav1.Par
 	}
 }
 
-// enqueueUnjudged enqueues the requests of a node that may have to be judged, from the cache.
+// enqueueUnjudged enqueues those requests of a node that may have to be judged. It finds the requests in the cache.
 func (r *Reconciler) enqueueUnjudged(ctx context.Context, node string, queue process.Queue) {
 	list := &certificatesv1.CertificateSigningRequestList{}
 	err := r.Target.List(ctx, list, client.MatchingFields{userIndex: rules.UserPrefix + node}, client.UnsafeDisableDeepCopy)

@@ -65,7 +65,8 @@ func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration)
 	return r.judgeIPs(request, ips)
 }
 
-// endpointDenial returns the reason why a node may not get a requested name or address of API servers; "" if it requests none.
+// endpointDenial returns why a node must not get a certificate for a requested name or address of API servers. It returns "" if the node
+// has the label of control plane nodes, or if the request contains no such name or address.
 func endpointDenial(request Request, objects Objects) string {
 	const denial = "%s %s belongs to the API server, and the node has no label " + ControlPlaneLabel
 	if objects.ControlPlane {

@@ -98,7 +98,8 @@ func TestCredentialsThatWereNotUsedStayInTheGarden(t *testing.T) {
 	g.Expect(s.requests()).To(HaveLen(1))
 }
 
-// The ServiceAccount of an administrator, whose token was used once, has other purposes.
+// An administrator may use the token of a ServiceAccount that also has other purposes. The process does not delete such a ServiceAccount:
+// it has no binding to the role of bootstrappers.
 func TestAServiceAccountWithoutTheBindingOfBootstrappersStays(t *testing.T) {
 	g, s := NewWithT(t), newScene(t)
 	binding := &rbacv1.ClusterRoleBinding{}

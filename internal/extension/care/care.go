@@ -147,8 +147,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, garden cache.Cache, work
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// installationEvent enqueues an installation that the process sees for the first time, or whose conditions changed that this controller
-// writes, or that decide about them. A resync enqueues it, too.
+// installationEvent enqueues an installation that the process sees for the first time. It also enqueues an installation whose condition
+// Installed, Healthy or Progressing has changed: this controller writes these conditions, and decides by them. A resync enqueues each
+// installation, too.
 func installationEvent(_ context.Context, before, after *corev1beta1.ControllerInstallation, q process.Queue) {
 	if after == nil {
 		return

@@ -68,8 +68,9 @@ func (r *Reconciler) deploy(
 	return r.revokeAccess(ctx, ci, found)
 }
 
-// checkNames returns an error if an object that the installation would write exists, and does not belong to the installation. It returns
-// the ManagedResource of the installation; nil if there is none.
+// checkNames returns an error if the ManagedResource of the installation, or an object of the chart outside of the namespace of the
+// installation, exists and does not belong to the installation. It does not check objects inside of this namespace. It returns the
+// ManagedResource; nil if there is none.
 func (r *Reconciler) checkNames(ctx context.Context, ci *corev1beta1.ControllerInstallation, manifests chart.Manifests) (
 	*metav1.PartialObjectMetadata, error,
 ) {
@@ -94,8 +95,8 @@ func (r *Reconciler) checkNames(ctx context.Context, ci *corev1beta1.ControllerI
 	return set, nil
 }
 
-// checkFree returns an error if an object outside of the namespace exists, and does not belong to the ManagedResource of the installation.
-// Otherwise an extension could replace roles of this program, or of other extensions.
+// checkFree returns an error if an object exists and does not belong to the ManagedResource of the installation. Without this check, an
+// extension could replace roles of this program or of other extensions.
 func (r *Reconciler) checkFree(ctx context.Context, ci *corev1beta1.ControllerInstallation, o *unstructured.Unstructured) error {
 	free, err := rollout.IsFree(ctx, r.Seed, o, client.ObjectKey{Namespace: GardenNamespace, Name: ci.Name})
 	if err == nil && !free {

@@ -34,7 +34,7 @@ type repository struct {
 	pullSecret, caBundle string
 }
 
-// resource names a Secret or ConfigMap in the namespace garden of the garden.
+// resource names a Secret or ConfigMap in the namespace garden of the garden cluster.
 type resource struct{ kind, name string }
 
 // errNotHelm means that a ControllerDeployment is for another program than this one.

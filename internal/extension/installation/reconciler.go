@@ -53,14 +53,14 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // To install the objects of charts.
 // +kubebuilder:rbac:groups=resources.gardener.cloud,resources=managedresources,verbs=get;list;watch;create;update;delete,namespace=garden,roleName=espalier-extension-controller-source
-// To find out whether an object of a chart outside of the namespace exists, and belongs to another program. A policy that allows further
-// kinds or namespaces needs further rights.
+// To find out whether an object of a chart exists outside of the namespace of the installation, and belongs to another program. A policy
+// that allows further kinds or namespaces needs further rights.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=get
 // To find out whether this is the cluster of the garden.
 // +kubebuilder:rbac:groups=operator.gardener.cloud,resources=gardens,verbs=list
 
-// Reconciler installs one extension at a time. Its fields are set once, before start.
+// Reconciler installs extensions. Each call of Reconcile handles one ControllerInstallation. The fields are set once, before start.
 type Reconciler struct {
 	// Garden reads installations from the cache, and writes to the garden.
 	Garden client.Client

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/chart"
 )
 
-// taintProtected is a taint of Seeds that are for system components only.
+// taintProtected is the key of the taint of Seeds that are for system components only.
 const taintProtected = "seed.gardener.cloud/protected"
 
 // gardenFacts are the values that do not depend on the Seed.

@@ -63,7 +63,8 @@ type Reconciler struct {
 	FieldManager     string
 }
 
-// errNoKubeconfigSecret stays until the user removes the annotation or changes the configuration.
+// errNoKubeconfigSecret is a terminal error: the operation cannot succeed until the user removes the annotation or changes the
+// configuration.
 var errNoKubeconfigSecret = errors.New("unable to renew garden kubeconfig. No gardenClientConnection.kubeconfigSecret specified: " +
 	"configure it, or remove the annotation from the Seed")
 

@@ -23,8 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// objects counts the objects of extensions by kind and type. It is a source of the controller, which enqueues all installations when the
-// first object of a type appears, or the last one is gone.
+// objects counts the objects of extensions by kind and type. It is a source of the controller. It enqueues all installations when it has
+// listed the objects of a kind, when the first object of a type appears or the last one is gone, and when the type of an object changes.
 type objects struct {
 	client        client.WithWatch
 	installations client.Reader

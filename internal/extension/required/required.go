@@ -124,7 +124,7 @@ func judge(found []string) conditions.Verdict {
 	return v
 }
 
-// SetupWithManager adds the controller to the manager of the Seed's cluster. The other cache is of the garden.
+// SetupWithManager adds the controller to the manager of the Seed's cluster. The argument garden is the cache of the garden cluster.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, garden cache.Cache, workers int) error {
 	r.objects = newObjects(r.Seed, garden, mgr.GetLogger().WithName(ControllerName))
 	return ctrl.NewControllerManagedBy(mgr).

@@ -47,7 +47,7 @@ func (b *Backup) Garden() (*operatorv1alpha1.Garden, error) {
 
 // Manifest describes a backup. It is the first part of a file.
 type Manifest struct {
-	// FormatVersion is the version of the format, which is formatVersion for files of this release.
+	// FormatVersion is the version of the format of the file. In files of this release, it is the value of the constant formatVersion.
 	FormatVersion int `json:"formatVersion"`
 	// OperatorVersion is the version of the program that made the backup.
 	OperatorVersion string `json:"operatorVersion"`

@@ -81,8 +81,9 @@ func isConfiguration(labels map[string]string) bool {
 	})
 }
 
-// lost returns the keys and certificate authorities that a Garden needs in its phases, and that the Secrets do not have. Without them, the
-// operator would refuse the restored Garden, or its data could not be read.
+// lost returns the names of the irreplaceable keys and certificate authorities that the Garden needs in the current phases of its
+// rotations, and that none of the Secrets in objects contains. Without them, the operator would refuse the restored Garden, or the data of
+// the Garden could not be read.
 func lost(garden *operatorv1alpha1.Garden, objects []*unstructured.Unstructured) []string {
 	var rotations *operatorv1alpha1.CredentialsRotation
 	if garden.Status.Credentials != nil {

@@ -169,7 +169,7 @@ func isMarked(garden *unstructured.Unstructured) bool {
 	return marked
 }
 
-// gardenDigest returns the beginning of the digest of the Garden in the file.
+// gardenDigest returns the first 16 hexadecimal digits of the digest of the Garden. The whole digest is in the manifest of the file.
 func (b *Backup) gardenDigest() string {
 	const length = 16
 	return b.Manifest.Objects[len(b.Manifest.Objects)-1].SHA256[:length]

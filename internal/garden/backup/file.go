@@ -228,7 +228,8 @@ func parseManifest(content []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// parse decodes an object. It fails unless it is the object of the entry, and belongs to the backup of the given Garden.
+// parse decodes the content of an entry. It returns an error if the content is not the object that the entry describes, or if the object
+// cannot belong to a backup of the given Garden.
 func (e Entry) parse(content []byte, of GardenReference) (*unstructured.Unstructured, error) {
 	if digest(content) != e.SHA256 {
 		return nil, fmt.Errorf("the checksum of its part %s is wrong", e.File)

@@ -46,8 +46,8 @@ type Schedule struct {
 	Keep     int
 	// Recipients can decrypt the files, beside the operator.
 	Recipients []age.Recipient
-	// Data restores the data of the main etcd; nil: the drill only reads files. With SkipData, the Schedule uses Data only to remove the
-	// objects of a former process.
+	// Data restores the data of the main etcd. If Data is nil, the drill only reads files. If SkipData is true, the drill restores no data
+	// either: the Schedule then uses Data only to remove the objects that an earlier process has left.
 	Data     DataRestorer
 	SkipData bool
 	Metrics  *Metrics
@@ -183,8 +183,8 @@ func (s *Schedule) backUp(ctx context.Context, garden *operatorv1alpha1.Garden, 
 	return done
 }
 
-// isDue reports whether a new backup must follow the last one: the last one is older than the interval, belongs to a Garden with another
-// UID, or has other phases of rotations.
+// isDue reports whether a new backup must follow the last one. This is so if the interval has passed since the last backup, if the last
+// backup is of a Garden with another UID, or if the phases of the rotations have changed since the last backup.
 func isDue(last Manifest, garden *operatorv1alpha1.Garden, now time.Time, interval time.Duration) bool {
 	phases := map[string]string{}
 	for credential, phase := range rotation.PhasesOf(garden) {

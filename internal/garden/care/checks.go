@@ -42,8 +42,8 @@ type healthz struct {
 type etcd struct {
 	name  string
 	ready bool
-	// backupFailure is the message of the condition BackupReady of the Etcd. It is set only if the condition is False: then hasBackupFailure
-	// is true.
+	// backupFailure is the message of the condition BackupReady of the Etcd, if this condition is False. Only then, hasBackupFailure is true.
+	// Otherwise backupFailure is empty.
 	backupFailure    string
 	hasBackupFailure bool
 	// lastError is the last error of etcd-druid, "" if there is none.

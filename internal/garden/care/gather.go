@@ -159,7 +159,7 @@ func problemOf(object client.Object) string {
 	if !isCustom {
 		return failureOf(object)
 	}
-	// A status of other types cannot come from the operator of VictoriaMetrics.
+	// The errors of NestedString are ignored, because the operator of VictoriaMetrics writes only strings into these fields.
 	state, _, _ := unstructured.NestedString(custom.Object, "status", "updateStatus")
 	reason, _, _ := unstructured.NestedString(custom.Object, "status", "reason")
 	if state == "failed" {
@@ -181,7 +181,8 @@ func (r *Reconciler) listEtcds(ctx context.Context) ([]etcd, error) {
 	return all, nil
 }
 
-// ignoreNotServed returns nil if an object does not exist, or if the API server does not serve its kind, so that the kind has no objects.
+// ignoreNotServed returns nil for an error which says that an object does not exist, or that the API server does not serve the kind of the
+// object: such a kind has no objects. It returns every other error unchanged.
 func ignoreNotServed(err error) error {
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil

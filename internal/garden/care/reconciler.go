@@ -43,8 +43,8 @@ type Reconciler struct {
 	Client client.Client
 	// Reader reads workloads and Etcds from the cache. A client of the manager reads Etcds live, because they have no Go type here.
 	Reader client.Reader
-	// Virtual returns a client for the API server of the virtual cluster. The client is nil if there is no such API server yet. Reconcile logs
-	// an error, and treats it like a nil client.
+	// Virtual returns a client for the API server of the virtual cluster. The client is nil if there is no such API server yet. If Virtual
+	// returns an error, Reconcile logs the error, and then does the same as with a nil client.
 	Virtual func(context.Context) (rest.Interface, error)
 	Clock   clock.PassiveClock
 	Config  config.GardenCareController
@@ -85,8 +85,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Gar
 	return ctrl.Result{RequeueAfter: r.period()}, nil
 }
 
-// write patches the conditions. A list in a merge patch replaces the whole list, so the patch fails unless the Garden has the version that
-// was read. Otherwise conditions that other controllers have written meanwhile would be lost.
+// write patches the conditions if they have changed. A merge patch replaces a whole list. So the patch fails if the Garden has changed
+// since it was read. Otherwise the patch would overwrite the conditions that other controllers have written since then.
 func (r *Reconciler) write(ctx context.Context, garden *operatorv1alpha1.Garden, results []corev1beta1.Condition) error {
 	conditions, changed := merge(garden.Status.Conditions, results)
 	if !changed {

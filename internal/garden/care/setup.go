@@ -66,9 +66,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Cache restricts the workloads that the controller reads and watches to the namespace of the Garden. The labels of workloads that
-// operators of other projects make are not known. Etcds cannot be restricted, because a manager cannot be created with options for a kind
-// that is not served yet.
+// Cache restricts the cache for workloads to the namespace of the Garden, because the controller reads and watches no other workloads.
+// Labels cannot select the workloads, because operators of other projects create some of them with labels that are not known. The cache
+// for Etcds is not restricted: a manager cannot be created with cache options for a kind that the API server does not serve yet.
 func Cache(namespace string) map[client.Object]cache.ByObject {
 	restricted := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	return map[client.Object]cache.ByObject{

@@ -27,8 +27,8 @@ import (
 type Component struct {
 	// Name is the name of the row, which is unique, for other rows and for the documentation.
 	Name string
-	// Plane is the part of the Garden that the component belongs to. The etcds wait for all rows of the runtime plane that do not themselves
-	// start after the etcds: see RuntimeDeployed.
+	// Plane is the part of the Garden that the component belongs to. The etcds start after all rows of the runtime plane, except for rows
+	// that start after RuntimeDeployed, directly or through other rows.
 	Plane Plane
 	// Own are the parts of the work that install.Steps do.
 	Own Own

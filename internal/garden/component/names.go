@@ -23,8 +23,9 @@ const (
 
 	// Plutono is the row of the web UI with dashboards.
 	Plutono = "plutono"
-	// FluentDefinitions is the row of the definitions for fluent-operator, and FluentOperator of that operator. It runs FluentBit, which reads
-	// the logs of each node, with the settings of FluentCustomResources.
+	// FluentDefinitions is the row of the definitions for fluent-operator, and FluentOperator is the row of fluent-operator. FluentBit is the
+	// row of fluent-bit, which fluent-operator runs, and which reads the logs of each node. FluentCustomResources is the row of settings of
+	// fluent-bit.
 	FluentDefinitions     = "fluent-definitions"
 	FluentOperator        = "fluent-operator"
 	FluentBit             = "fluent-bit"
@@ -40,7 +41,7 @@ const (
 	OpenTelemetryDefinitions = "opentelemetry-definitions"
 	OpenTelemetryOperator    = "opentelemetry-operator"
 	OpenTelemetryCollector   = "opentelemetry-collector"
-	// PersesDefinitions is the row of the definitions for PersesOperator.
+	// PersesDefinitions is the row of the definitions for perses-operator, and PersesOperator is the row of perses-operator.
 	PersesDefinitions = "perses-definitions"
 	PersesOperator    = "perses-operator"
 	// BasicAuthServer is the row of the server that checks passwords for the gateway, and Exposure of the objects by which the gateway passes
@@ -52,7 +53,7 @@ const (
 	RuntimeSystem = "runtime-system"
 	// ResourceManager is the row of the resource manager of the runtime cluster.
 	ResourceManager = "gardener-resource-manager"
-	// BackupBucket and BackupEntry are the rows of the bucket for backups of the main etcd.
+	// BackupBucket is the row of the bucket for backups of the main etcd, and BackupEntry is the row of the folder in this bucket.
 	BackupBucket = "backup-bucket"
 	BackupEntry  = "backup-entry"
 	// EarlyExtensions and LateExtensions are the rows of the Extensions before and after kube-apiserver.

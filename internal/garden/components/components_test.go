@@ -108,7 +108,7 @@ func TestOwnStepsHaveTasks(t *testing.T) {
 	}
 }
 
-// A runtime component that uses an etcd starts after the etcds, which do not wait for it.
+// If a component of the runtime plane uses an etcd, it starts after the etcds, and the etcds do not wait for this component.
 func TestRuntimeComponentMayStartAfterTheEtcds(t *testing.T) {
 	for _, after := range []string{
 		component.Etcds, component.Deployed(component.Etcds), component.KubeAPIServer, component.ExposedService, component.TokensUsed,

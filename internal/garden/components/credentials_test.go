@@ -62,7 +62,8 @@ func TestAlertNamesTheRotatedCredentials(t *testing.T) {
 	}
 }
 
-// A credential that is missing in one of these lists is generated late, stays, or is replaced although it was lost.
+// If a credential is missing in the first list, it is generated late. If it is missing in the second list, it stays although it is
+// temporary. If a user of keys is missing in the third list, the operator may replace a lost key that this user still needs.
 func TestListsThatFollowFromCredentials(t *testing.T) {
 	g := NewWithT(t)
 	var early []string

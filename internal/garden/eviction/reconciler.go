@@ -40,8 +40,9 @@ type Reconciler struct {
 	watch *late.Watch
 }
 
-// Reconcile sets the eviction requirements of a VerticalPodAutoscaler, and asks to be called again when its window opens or closes. A
-// request without a namespace is for a Garden: then Reconcile begins to watch VerticalPodAutoscalers, if the API server serves them now.
+// Reconcile sets the eviction requirements of a VerticalPodAutoscaler, and asks to be called again when the maintenance window of the
+// VerticalPodAutoscaler opens or closes. A request without a namespace is for a Garden: then Reconcile begins to watch
+// VerticalPodAutoscalers, if the API server serves VerticalPodAutoscalers now.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if request.Namespace == "" {
 		return ctrl.Result{}, r.watch.Begin()

@@ -117,8 +117,8 @@ func runtimeObjects(e *operatorv1alpha1.Extension, s settings, rendered chart.Ma
 	return managedResource(e, s, RuntimeSet(e), seedSet(), nil, files)
 }
 
-// admissionRuntimeObjects returns the ManagedResource of the admission controllers in the runtime cluster, preceded by its Secret. Their
-// workloads have access to the virtual cluster.
+// admissionRuntimeObjects returns the ManagedResource of the admission controllers in the runtime cluster, and before it the Secret of the
+// ManagedResource. It gives the workloads of the admission controllers access to the virtual cluster.
 func admissionRuntimeObjects(e *operatorv1alpha1.Extension, s settings, rendered chart.Manifests) ([]*unstructured.Unstructured, error) {
 	access := publicaccess.Access{
 		Namespace: s.namespace, KubeconfigSecret: s.kubeconfig, TokenSecret: accessSecret(e), MountPath: publicaccess.RuntimeMountPath,

@@ -44,7 +44,8 @@ import (
 // ConfigMaps that Extensions refer to are read.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch,namespace=garden,roleName=espalier-garden-operator-garden
 
-// A chart of admission controllers must not take an object of another program: the metadata of an object with its name is read.
+// An object in a chart of admission controllers must not replace an object of another program. Therefore the operator reads the metadata
+// of the live object with the same kind and name.
 // +kubebuilder:rbac:groups="",resources=configmaps;persistentvolumeclaims;pods;secrets;serviceaccounts;services,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;statefulsets,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden

@@ -38,8 +38,8 @@ func policyOf(kubeconfig client.ObjectKey) chart.Policy {
 	}
 }
 
-// objectsOf returns the objects of a chart in the order in which they are written: workloads last, so that everything they refer to exists.
-// It fails for an object without a namespace that is not part of gardenlet.
+// objectsOf returns the objects of a chart in the order in which they are written: workloads last, so that all objects exist to which the
+// workloads refer. It returns an error if an object without a namespace does not have the name of an object of gardenlet.
 func objectsOf(manifests chart.Manifests) ([]*unstructured.Unstructured, error) {
 	var first, last []*unstructured.Unstructured
 	for _, manifest := range manifests {

@@ -70,7 +70,7 @@ type Reconciler struct {
 	Cluster rollout.Cluster
 	// Runtime returns the version of Kubernetes of the runtime cluster, and the API versions that it serves.
 	Runtime func(ctx context.Context) (version string, apis []string, err error)
-	// Charts pulls and renders. Its reader and its namespace are not used: Secrets for charts are in the namespace of the Gardenlet.
+	// Charts pulls and renders charts. Its reader and its namespace are not used: Secrets for charts are in the namespace of the Gardenlet.
 	Charts charts.Charts
 	// Image is the image of gardenlet if the Gardenlet names none.
 	Image string
@@ -91,7 +91,8 @@ func (o object) isForced() bool {
 	return o.live.GetAnnotations()[seedmanagementv1alpha1.AnnotationOperation] == seedmanagementv1alpha1.OperationForceRedeploy
 }
 
-// Reconcile deploys the gardenlet of a Gardenlet if it has no Seed yet, and writes condition and annotations.
+// Reconcile deploys the gardenlet of a Gardenlet if there is no Seed with the name of the Gardenlet yet, or if an annotation of the
+// Gardenlet requests another deployment. It also writes the condition and the annotations of the Gardenlet.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	o, err := r.read(ctx, request.NamespacedName)
 	if err != nil || o.live == nil || o.live.GetDeletionTimestamp() != nil {
@@ -150,8 +151,9 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (object, er
 	return object{virtual: virtual, live: live, g: g}, nil
 }
 
-// settle ends the work of the operator for a Gardenlet whose Seed exists. It leaves the condition as it is if the Gardenlet does not name a
-// kubeconfig of a remote cluster, and has no condition yet: then the operator did not deploy that gardenlet.
+// settle ends the work of the operator for a Gardenlet whose Seed exists. If the Gardenlet names no kubeconfig of a remote cluster, or if
+// the operator deploys no gardenlets, settle changes the condition only if the Gardenlet already has the condition. Without the condition,
+// the operator has not deployed that gardenlet.
 func (r *Reconciler) settle(ctx context.Context, o object) (verdict, error) {
 	before := corev1beta1.GetCondition(o.g.Status.Conditions, seedmanagementv1alpha1.SeedRegistered)
 	if ref := o.g.Spec.KubeconfigSecretRef; ref != nil && r.Enabled {

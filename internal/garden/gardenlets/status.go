@@ -20,7 +20,7 @@ import (
 const (
 	// maxMessage is the limit of the message of a condition, in bytes.
 	maxMessage = 4096
-	// maxNote is the limit of the text of an Event, in bytes. The API server refuses longer ones.
+	// maxNote is the limit of the text of an Event, in bytes. The API server refuses texts with more than 1 KiB.
 	maxNote = 1000
 )
 

@@ -233,7 +233,7 @@ func (s *scene) push(more charttest.Files) {
 	}))).To(Succeed())
 }
 
-// gardenlet creates a Gardenlet whose chart is in the registry, after a change.
+// gardenlet creates a Gardenlet whose chart is in the registry of the scene. Before that, it lets change edit the spec.
 func (s *scene) gardenlet(change func(spec map[string]any)) {
 	s.t.Helper()
 	spec := map[string]any{}

@@ -29,7 +29,7 @@ type settings struct {
 	address string
 	// kubeconfig and bootstrap are the Secrets with the kubeconfig of gardenlet, and with the kubeconfig by which it requests the former.
 	kubeconfig, bootstrap client.ObjectKey
-	// backup is the Secret with the credentials of the backups in the virtual cluster; nil if there is none.
+	// backup is the Secret in the virtual cluster with the credentials for the backups of the Seed. It is nil if there is no such Secret.
 	backup *client.ObjectKey
 }
 

@@ -32,8 +32,9 @@ func (s Steps) own() component.Own {
 // Tasks returns the tasks of a flow for the nodes of an operation. The rows are all rows of the table. Each plane contains the Steps of
 // some rows, by the names of the rows. If neither Steps nor the Installer has work for a task, the flow refuses the task.
 //
-// The error names the rows whose Steps differ from Own, Steps that belong to no row, and Steps that two planes contain. The Installer must
-// not replace a step that was forgotten: it would destroy etcd-druid while Etcds exist.
+// The error names the rows whose Steps differ from Own, Steps that belong to no row, and Steps that two planes contain. These are errors
+// because the Installer must not do its default work in place of a step that is missing by mistake. For example, the default work would
+// destroy etcd-druid while Etcds exist.
 func (i Installer) Tasks(rows []component.Component, nodes []components.Node, planes ...map[string]Steps) ([]flow.Task, error) {
 	all, err := merge(rows, planes)
 	if err != nil {

@@ -125,8 +125,9 @@ func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha
 	return nil
 }
 
-// clientProblem returns why the rotation of the certificate authorities must not complete, or "": Pods, such as Pods of admission
-// controllers of Extensions, have a kubeconfig of the virtual cluster from before the last reconciliation. Nothing else waits for them.
+// clientProblem returns the reason why the rotation of the certificate authorities must not complete, or "". The reason is that Pods have
+// a kubeconfig of the virtual cluster from before the last reconciliation, for example Pods of admission controllers of Extensions. No
+// other check waits until these Pods are replaced.
 func (r *Reconciler) clientProblem(ctx context.Context, garden *operatorv1alpha1.Garden) (string, error) {
 	current := garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig]
 	if current == "" {

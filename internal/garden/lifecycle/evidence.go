@@ -48,7 +48,8 @@ type users struct {
 type user struct {
 	// name is its kind, namespace and name, for messages.
 	name string
-	// secrets are the names in its manifest that may be those of Secrets of the manager. For a ManagedResource, that includes its objects.
+	// secrets are the names in the manifest of the object that may be names of Secrets of the secrets manager. For a ManagedResource, they
+	// include the names in the manifests of the objects that it deploys.
 	secrets []string
 	// isOwn is true if a reconciliation deploys the object, with names of current keys.
 	isOwn bool

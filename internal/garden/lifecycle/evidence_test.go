@@ -129,7 +129,7 @@ func TestLostKeyOfARotationIsNotGeneratedAgain(t *testing.T) {
 	s.Expect(configuration.Annotations).NotTo(HaveKey("resources.gardener.cloud/keep-object"), "nothing needs the first key any more")
 	completed := s.get().Status.Credentials
 
-	// The status of the Garden is restored from a backup, too: one from before the rotation.
+	// The user also restores the status of the Garden, from a backup from before the rotation.
 	s.clock.SetTime(start.Add(2 * time.Hour))
 	s.edit(annotated("gardener.cloud/operation", "rotate-etcd-encryption-key"))
 	s.mustReconcile()
@@ -251,7 +251,7 @@ func TestVolumesThatAreOlderThanTheGardenKeepItsKeysFromBeingGenerated(t *testin
 	s.Expect(s.secrets("ca-etcd")).To(HaveLen(1))
 }
 
-// The operator removes the annotation from the Garden that it has read, and the user changes annotations just before.
+// The operator reads the Garden, and removes the annotation from it. Between these two requests, the user changes annotations.
 func TestChangesOfAnnotationsDuringTheRemovalOfAConfirmationStay(t *testing.T) {
 	s := newScene(t)
 	s.create()

@@ -45,7 +45,8 @@ func NewExpiry(registry prometheus.Registerer) *prometheus.GaugeVec {
 
 // NewIssued registers the metric with the times at which credentials were issued.
 func NewIssued(registry prometheus.Registerer) *prometheus.GaugeVec {
-	// `secret` is the logical name of one of the [credentials](reference/credentials.md). Each reconciliation sets it.
+	// `secret` is the logical name of one of the [credentials](reference/credentials.md). The operator sets the metric at each
+	// reconciliation, and when it renews certificates.
 	return promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "espalier_garden_credential_issued_seconds",
 		Help: "When the current content of a managed Secret was issued, in seconds since 1970, by logical name of the Secret.",

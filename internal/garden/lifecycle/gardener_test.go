@@ -233,7 +233,7 @@ func TestObservabilityIsDeployedAndRemovedAsTheOperatorIsConfigured(t *testing.T
 	s.Expect(s.exists(&corev1.Secret{}, s.namespace(), "shoot-access-prometheus-garden")).To(BeFalse())
 }
 
-// The store of logs that takes its place has none of the lines of the last 15 days yet.
+// The store of logs that takes the place of vali does not have the log lines of the last 15 days yet.
 func TestValiStaysUntilItsSuccessorHasItsLines(t *testing.T) {
 	s := newInstalledScene(t)
 	stores := []string{"vali", "victoria-operator", "victoria-logs"}

@@ -34,7 +34,8 @@ func (r *Reconciler) withUnproven(ctx context.Context, s *status, err error) err
 	return err
 }
 
-// withProof returns the conditions with a condition about the problem of a proof, or without it if there is no problem.
+// withProof returns the conditions with the condition RotationUnproven, whose message is the problem of a proof. If the problem is "", it
+// returns the conditions without RotationUnproven.
 func withProof(now clock.PassiveClock, conditions []corev1beta1.Condition, problem string) []corev1beta1.Condition {
 	const kind = operatorv1alpha1.RotationUnproven
 	if problem == "" {

@@ -22,10 +22,11 @@ func (r *Reconciler) withRenewal(ctx context.Context, s *status, err error) erro
 	return err
 }
 
-// renewCertificates renews the authorities that need no rotation for this (RenewsItself), and the certificates that expire soon or that
-// these authorities sign. It reads nothing of the specification of the Garden. In live objects, it changes only the names of Secrets, and
-// the bundles of these authorities. It creates the same Secrets as a reconciliation, which also deletes the old ones. Tokens need no
-// renewal here: the token-controllers renew them, whether the Garden is reconciled or not.
+// renewCertificates renews the authorities that need no rotation for this (RenewsItself). It also renews the certificates that expire
+// soon, and the certificates that these authorities sign. It reads nothing of the specification of the Garden. In live objects, it
+// replaces only the names of Secrets, and the bundles of these authorities. It creates the same Secrets as a reconciliation, but does not
+// delete the old Secrets: a reconciliation does that. Tokens need no renewal here: the token-controllers renew them, whether the Garden is
+// reconciled or not.
 func (r *Reconciler) renewCertificates(ctx context.Context, s *status) error {
 	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
 	if err != nil {

@@ -36,7 +36,7 @@ type gardenlet struct {
 	s       *scene
 	virtual client.WithWatch
 	seed    client.Object
-	// certifies is false if the gardenlet does not request a certificate.
+	// certifies returns false if the gardenlet must not request a certificate.
 	certifies func() bool
 
 	mu         sync.Mutex

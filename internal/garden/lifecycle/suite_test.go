@@ -110,8 +110,8 @@ type scene struct {
 var prepared struct {
 	operator *rest.Config
 	storage  *local.Storage
-	// bare has neither definitions nor a Garden; empty has the definitions of fewDefinitions; installed has also the Garden of create,
-	// which was reconciled once.
+	// bare contains neither definitions nor a Garden. empty contains the definitions of fewDefinitions. installed also contains the Garden of
+	// the method create, after one reconciliation.
 	bare, empty, installed local.Stored
 }
 

@@ -265,7 +265,8 @@ func (r *reasons) add(texts ...string) {
 	}
 }
 
-// containerOf returns the name of the container, and the name of its field, that a path below a Pod template is about.
+// containerOf returns the name of the container to which a path below a Pod template belongs, and the name of the field of this container.
+// Both are "" if the path belongs to no container.
 func containerOf(path string) (container, field string) {
 	for _, list := range []string{"spec.containers[name=", "spec.initContainers[name="} {
 		rest, found := strings.CutPrefix(path, list)

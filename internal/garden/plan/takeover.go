@@ -18,8 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// observedKinds are the kinds of the objects in the namespaces of a garden that a take-over judges. If inIstio is true, it also reads the
-// namespace of Istio.
+// observedKinds are the kinds of objects that a take-over judges in the namespace of a garden. If inIstio is true, the take-over also
+// judges the objects of this kind in the namespace of Istio.
 var observedKinds = []struct {
 	schema.GroupVersionKind
 	inIstio bool
@@ -185,7 +185,8 @@ func (s *simulation) inLiveSets(ctx context.Context, live []*unstructured.Unstru
 	return found, nil
 }
 
-// otherSelector reports whether a workload that takes the place of another one has another selector, which API servers refuse.
+// otherSelector reports whether the desired workload has another selector than the live workload with the same name. API servers refuse to
+// change the selector.
 func otherSelector(live, desired *unstructured.Unstructured) bool {
 	if desired == nil {
 		return false

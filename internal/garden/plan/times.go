@@ -42,8 +42,9 @@ func tasksOf(tasks []operatorv1alpha1.Task, live *operatorv1alpha1.Garden, objec
 	return all
 }
 
-// durations returns how long the tasks of the last reconciliation took: from the end of the last task that each depends on until its own
-// end. The status has only the ends of tasks, and skipped tasks end when the reconciliation starts.
+// durations returns the durations of the tasks of the last reconciliation. The duration of a task begins when the last of the tasks on
+// which it depends has ended, and ends when the task ends. The status contains only the times at which tasks end. Skipped tasks end when
+// the reconciliation starts.
 func durations(tasks []operatorv1alpha1.Task) map[string]time.Duration {
 	ended, started := map[string]time.Time{}, time.Time{}
 	for _, each := range tasks {

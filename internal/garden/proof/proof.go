@@ -87,15 +87,15 @@ func (e *Error) Unwrap() error { return e.error }
 // generation describes the probe of one credential, which shows whether servers refuse the former generation of that credential.
 type generation struct {
 	credential rotation.Credential
-	// probe is the logical name of the Secret with the probe, and secret of the Secret with the key that signs it.
+	// probe is the logical name of the Secret with the probe, and secret is the logical name of the Secret with the key that signs the probe.
 	probe, secret string
 	noun          string
 	// generate returns the data of the probe. Former is the Secret with the former key, nil if there was none before the rotation.
 	generate func(former *corev1.Secret, scope Scope, source secretconfig.Source) (map[string][]byte, error)
 	// scope returns the present scope of tokens. Nil: the probe is no token.
 	scope func(p *Prover, ctx context.Context) (Scope, error)
-	// read returns the former credential in the data of the probe, which is zero if there was none, and the same credential, but signed
-	// with the current key.
+	// read returns two credentials. Former is the former credential in the data of the probe, or the zero value if there was no former key.
+	// Current is the same credential, but signed with the current key.
 	read func(p *Prover, data, key map[string][]byte) (former, current Credential, err error)
 }
 
@@ -222,8 +222,9 @@ const remedy = "; test yourself that servers refuse the former credentials, and 
 var errLost = errors.New("neither the probe nor the former key exists any more, so that nothing shows whether servers refuse the former " +
 	"generation" + remedy)
 
-// demandsOf generates the probe of a generation, and returns the demands on kube-apiserver. It must accept the current credential also in
-// phase Completing: a server that refuses everything, or a ServiceAccount that is gone, proves nothing.
+// demandsOf generates the probe of a generation, and returns the demands on kube-apiserver. kube-apiserver must accept the current
+// credential also in phase Completing. Otherwise its refusal of the former credential would prove nothing, because kube-apiserver may
+// refuse all credentials, or the ServiceAccount may not exist any more.
 func (p *Prover) demandsOf(ctx context.Context, g *generation) ([]Demand, error) {
 	former, err := p.Secrets.Former(g.secret)
 	if err != nil {

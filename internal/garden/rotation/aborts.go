@@ -106,7 +106,8 @@ func isAborting(rotation *operatorv1alpha1.Rotation) bool {
 	return rotation != nil && rotation.AbortedInitiationTime != nil && rotation.Phase != operatorv1alpha1.RotationCompleted
 }
 
-// Aborted returns, for each irreplaceable Secret whose rotation is being aborted, when the aborted rotation began, by its logical name.
+// Aborted returns the times at which the aborted rotations began, by the logical names of the irreplaceable Secrets. It contains only
+// Secrets whose rotation is being aborted.
 func (s Secrets) Aborted(r *operatorv1alpha1.CredentialsRotation) map[string]time.Time {
 	times := map[string]time.Time{}
 	for _, each := range s {
@@ -162,7 +163,8 @@ func (r *row) needsProof(skipped string) bool {
 	return skipped != "" && r.credential != ETCDEncryptionKey
 }
 
-// endAbort lets a rotation that leads back complete when it is prepared, or returns why it does not.
+// endAbort completes a rotation that leads back to the former credential, if the phase of the rotation is Prepared. If the rotation must
+// not complete yet, endAbort returns the reason.
 func (r *row) endAbort(rotation *operatorv1alpha1.Rotation, f Facts) (refusal string) {
 	if !isAborting(rotation) || rotation.Phase != operatorv1alpha1.RotationPrepared {
 		return ""

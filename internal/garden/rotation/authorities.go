@@ -12,7 +12,7 @@ import (
 
 // Logical names of certificate authorities.
 const (
-	// RuntimeAuthority signs the certificates of webhooks in the runtime cluster.
+	// RuntimeAuthority signs the certificates of webhooks in the runtime cluster, and of web UIs.
 	RuntimeAuthority = "ca-garden-runtime"
 	// ETCDAuthority signs the certificates of etcds and of their clients, and ETCDPeerAuthority the certificates of their members as peers.
 	ETCDAuthority     = "ca-etcd"

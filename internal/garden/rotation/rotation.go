@@ -35,8 +35,9 @@ type Facts struct {
 	StartProblem, SeedProblem string
 	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
 	ClientProblem string
-	// SkippedProof is the name of a check that the user skips and that would show that the former credentials are not used any more. Empty:
-	// there is none. With one, no abort completes by itself.
+	// SkippedProof is the name of a check that the user skips, and that would show that clients do not use the former credentials any more.
+	// It is empty if the user skips no such check. If it is not empty, no abort completes by itself, except for the abort of the rotation of
+	// the encryption key.
 	SkippedProof string
 	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot
 	// write objects again.

@@ -114,7 +114,7 @@ func (s Schedule) patient(a Action) Action {
 	return a
 }
 
-// IsOverdue reports whether users must know at a time that the operation was not requested.
+// IsOverdue reports whether the operation should have been requested before a time, so that users must know that it was not requested.
 func (a Action) IsOverdue(now time.Time) bool { return !a.overdue.IsZero() && !now.Before(a.overdue) }
 
 // completesItself reports whether a rotation that is prepared completes without an operation. Skipped is as in Actions.

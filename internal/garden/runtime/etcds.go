@@ -100,7 +100,8 @@ func (p etcdTasks) rollOutPeerAuthority(
 	return p.readEtcd(ctx, role)
 }
 
-// readEtcd returns nil if there is no Etcd. It fails if Etcds are not served, so that no task concludes that there is no data.
+// readEtcd returns nil if the Etcd does not exist. It returns an error if the API server does not serve Etcds, so that no task concludes
+// that the etcd has no data.
 func (p etcdTasks) readEtcd(ctx context.Context, role etcd.Role) (*druidcorev1alpha1.Etcd, error) {
 	return rollout.FindServed(ctx, p.Cluster.Client, p.Values.Namespace, role.Name(), &druidcorev1alpha1.Etcd{})
 }
@@ -183,8 +184,8 @@ func (p etcdTasks) noEtcds(ctx context.Context, what string) error {
 	return nil
 }
 
-// ReplaceTexts replaces the texts that are keys of replaced by their values, in the Etcds, and in the Deployments and ManagedResources that
-// the operator created.
+// ReplaceTexts replaces each text that is a key of the map replaced by the value of this key. It does this in the Etcds, and in the
+// Deployments and ManagedResources that the operator created.
 func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
 	for _, role := range etcdRoles() {
 		if err := (etcdTasks{p}).replaceInEtcd(ctx, role, replaced); err != nil {

@@ -134,8 +134,9 @@ func (p extensionTasks) dnsSteps() install.Steps {
 	return steps
 }
 
-// deployDNSRecords deletes stale DNSRecords, and then deploys the wanted ones. A stale DNSRecord of another provider may be for the same
-// host, and a later deletion of it would remove the record set that the new DNSRecord has written.
+// deployDNSRecords deletes stale DNSRecords, and then deploys the wanted DNSRecords. The order is important, because a stale DNSRecord of
+// another provider may be for the same host. If it were deleted later, its controller would remove the record set that the controller of
+// the new DNSRecord has written.
 func (p extensionTasks) deployDNSRecords(ctx context.Context) error {
 	gateway := &corev1.Service{}
 	key := client.ObjectKey{Namespace: istio.GatewayNamespace, Name: istio.Gateway}
@@ -304,7 +305,7 @@ func (p extensionTasks) deployBackupBucket(ctx context.Context) error {
 	return reconcileObjects(ctx, p, 0, extensionobjects.BackupBucket(p.Values, name))
 }
 
-// deployBackupEntry creates the folder in the bucket, if there is one.
+// deployBackupEntry creates the BackupEntry for the folder in the bucket, if the operator has created a bucket.
 func (p extensionTasks) deployBackupEntry(ctx context.Context) error {
 	bucket, err := p.readBackupBucket(ctx)
 	if err != nil || bucket == nil {

@@ -111,7 +111,8 @@ func (p *Platform) checkRegistration(ctx context.Context) error {
 	return nil
 }
 
-// destroyResourceManager destroys the Deployments before the webhook configurations, which one of them would create again.
+// destroyResourceManager destroys the Deployments before the webhook configurations, because webhook-server, one of the Deployments, would
+// create the webhook configurations again.
 func (p *Platform) destroyResourceManager(ctx context.Context) error {
 	if err := p.Installer.DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err

@@ -23,8 +23,8 @@ func SkipReason(garden *operatorv1alpha1.Garden) string {
 	return "The Garden confirms no leftovers of a former garden."
 }
 
-// Remove deletes the leftovers in a cluster, and waits until they are gone, for each of them at most as long as the time says. It deletes
-// nothing, and fails, if the Garden does not confirm all of them. If it stops at any point, it can be repeated.
+// Remove deletes the leftovers in a cluster, and waits until they are gone. Within is the longest wait for each leftover. If the Garden
+// does not confirm all leftovers, Remove deletes nothing and returns an error. After an error at any point, callers can call Remove again.
 func Remove(
 	ctx context.Context, in rollout.Cluster, cluster Cluster, namespace string, garden *operatorv1alpha1.Garden, within time.Duration,
 ) error {

@@ -91,7 +91,7 @@ func texts(errors field.ErrorList) []string {
 const dns = "{spec: {dns: {providers: [{name: p, type: local, secretRef: {name: a}}]}, " +
 	"virtualCluster: {dns: {domains: [{name: example.com, provider: p}]}}}}"
 
-// local returns an Extension that offers backups of type local, and the extension a for Gardens.
+// local returns an Extension that offers backups of type local, extensions of type a for Gardens, and extensions of type b for Shoots.
 func local(t *testing.T) []operatorv1alpha1.Extension {
 	t.Helper()
 	var e operatorv1alpha1.Extension

@@ -134,7 +134,7 @@ func kubeAPIServerWarnings(path string, server *operatorv1alpha1.KubeAPIServer) 
 	}
 	var all []string
 	if set := server.EnableAnonymousAuthentication; set != nil && *set {
-		// Below Kubernetes 1.35, false is set by default. There is no warning for it, because users cannot avoid it.
+		// There is no warning for the value false: below Kubernetes 1.35, it is the default that the operator sets, so users cannot avoid it.
 		all = append(all, fmt.Sprintf("%s.enableAnonymousAuthentication is deprecated and not supported for Kubernetes 1.%d and later, "+
 			"use anonymous in the AuthenticationConfiguration of structuredAuthentication", path, fieldsGoneFrom))
 	}
@@ -191,7 +191,8 @@ type (
 // out for their length, and signing algorithms have no counterpart.
 func authenticationConfiguration(config operatorv1alpha1.OIDCConfig) string {
 	username := jwtMapping{Claim: ptr.Deref(config.UsernameClaim, "sub")}
-	// kube-apiserver prefixes names by the issuer unless they come from the claim email, and "-" stands for no prefix.
+	// Without a prefix in the settings, kube-apiserver uses the issuer and "#" as the prefix of names, unless the names come from the claim
+	// email. The setting "-" means that names have no prefix.
 	switch prefix := ptr.Deref(config.UsernamePrefix, ""); {
 	case prefix == "" && username.Claim != "email":
 		username.Prefix = ptr.Deref(config.IssuerURL, "") + "#"

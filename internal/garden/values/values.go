@@ -139,7 +139,8 @@ type Values struct {
 	// EncryptedResources are the resources of both API servers that are encrypted in etcd besides the resources that are always encrypted, as
 	// of the last reconciliation.
 	EncryptedResources []string
-	// EncryptedProvider is the provider with which they are encrypted, as of the last reconciliation; empty if that is not known.
+	// EncryptedProvider is the provider with which EncryptedResources are encrypted, as of the last reconciliation. It is empty if the
+	// provider is not known.
 	EncryptedProvider operatorv1alpha1.EncryptionProviderType
 	// Phases are the phases of the rotations of credentials.
 	Phases rotation.Phases

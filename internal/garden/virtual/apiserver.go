@@ -25,7 +25,7 @@ import (
 // kubeAPIServer deploys kube-apiserver.
 type kubeAPIServer struct {
 	rewriter
-	// logs returns the last lines of the log of a Pod. Nil: no error has a log.
+	// logs returns the last lines of the log of a Pod. If logs is nil, errors contain no lines of logs.
 	logs func(ctx context.Context, pod client.ObjectKey, lines int64) (string, error)
 }
 

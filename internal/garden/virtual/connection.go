@@ -30,8 +30,8 @@ const recheck = 5 * time.Second
 // ErrNoToken is why there is no connection: the resource manager of the virtual cluster has not requested the token yet.
 var ErrNoToken = errors.New("token for virtual garden kubeconfig was not populated yet")
 
-// Error is an error of a request to the virtual cluster. If it is about a missing right or a missing definition, these are missing in the
-// virtual cluster.
+// Error is an error of a request to the virtual cluster. If the error says that a right or a definition is missing, the right or the
+// definition is missing in the virtual cluster, and not in the runtime cluster.
 type Error struct{ error }
 
 func (e *Error) Unwrap() error { return e.error }

@@ -39,7 +39,7 @@ type place struct {
 	admin      client.Client
 	clock      *clocktesting.FakePassiveClock
 	connection *virtual.Connection
-	// resolves is whether the host in the runtime cluster has an address.
+	// resolves is true if the host in the runtime cluster has an address.
 	resolves bool
 	asked    string
 }

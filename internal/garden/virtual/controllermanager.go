@@ -8,8 +8,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/gardenaccess"
 )
 
-// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. Its Deployment is not created before the
-// resource manager has requested its token: the kubelet cannot start a Pod without the token, and tries again after pauses that grow.
+// deployControllerManager deploys kube-controller-manager, and waits until it is rolled out. A new Deployment is created only after the
+// Secret with the token for kube-controller-manager contains a token, which the resource manager requests. Without the token, the kubelet
+// could not start a Pod, and would try again after longer and longer pauses.
 func (w work) deployControllerManager(ctx context.Context) error {
 	names, err := w.controllerManagerSecrets(ctx)
 	if err != nil {

@@ -274,7 +274,8 @@ func (c checks) ageProblem(ctx context.Context, live *druidcorev1alpha1.Etcd, no
 	return oldBackupProblem(live, leases, now), nil
 }
 
-// etcdsProblems returns why no rotation must start because of the etcds, and their smallest quota, nil if none has one.
+// etcdsProblems returns the problems of the etcds that forbid the start of a rotation. It also returns the smallest quota of the etcds, or
+// nil if no etcd has a quota.
 func (c checks) etcdsProblems(ctx context.Context, now time.Time) (problems []string, quota *resource.Quantity, err error) {
 	for _, name := range []string{etcd.Main.Name(), etcd.Events.Name()} {
 		live, err := read(ctx, c.namespace, name, &druidcorev1alpha1.Etcd{})

@@ -83,8 +83,9 @@ func (n namespace) untilNoOldPods(ctx context.Context, servers ...server) error 
 	return nil
 }
 
-// checkOldPods returns an error with the Pods of an API server that may use former credentials while they are rotated. Without a
-// Deployment, these are all its Pods: a ManagedResource, or a user who has deleted the Deployment, may leave Pods only.
+// checkOldPods returns an error with the Pods of an API server that may use former credentials, while credentials are rotated. If there is
+// no Deployment, the error contains all Pods of the API server. Such Pods exist after a user or the deletion of a ManagedResource has
+// deleted the Deployment, but not the Pods.
 func (n namespace) checkOldPods(ctx context.Context, of server) error {
 	if !n.changing {
 		return nil

@@ -23,7 +23,7 @@ import (
 type Handler struct {
 	// Name is the handler's name in metrics and logs.
 	Name string
-	// Webhook declares its name, its path, and for which requests API servers call it.
+	// Webhook declares the name and the path of the webhook, and the requests for which API servers call the webhook.
 	Webhook registration.Webhook
 	// Does describes the work of the handler for the documentation, as a sentence without its subject.
 	Does string

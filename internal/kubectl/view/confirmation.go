@@ -18,10 +18,11 @@ type Confirmation struct {
 	Confirmed bool   `json:"confirmed"`
 }
 
-// checksumShown matches the part of a message that names the value of the annotation.
+// checksumShown finds, in a message, the value that the annotation ConfirmDeletion must have.
 var checksumShown = regexp.MustCompile(regexp.QuoteMeta(resourcesv1alpha1.ConfirmDeletion) + `: "([^"]+)"`)
 
-// ConfirmationOf returns the deletion of a set that is suspended; false if none is.
+// ConfirmationOf returns the deletion of objects that the controller has suspended until a user confirms it, according to the condition
+// ResourcesApplied of a set; false if no deletion is suspended.
 func ConfirmationOf(mr *resourcesv1alpha1.ManagedResource) (Confirmation, bool) {
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	if applied == nil {

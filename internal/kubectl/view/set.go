@@ -158,7 +158,8 @@ func reasonOf(c *corev1beta1.Condition) string {
 	return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 }
 
-// Reached reports whether a set has a state that a user waits for. A state that only follows an earlier one is not reached before it.
+// Reached reports whether the state of a set satisfies a goal for which a user waits. A state that follows another state also satisfies
+// the goals of that state: a healthy set is applied, too.
 func (s Set) Reached(goal Goal) bool {
 	switch goal {
 	case GoalApplied:

@@ -215,7 +215,7 @@ func (f *Facts) wouldChange(set *Set) string {
 	return "nothing: the set is applied"
 }
 
-// writers returns the field managers that own fields of the object, the latest first.
+// writers returns the field managers of other programs that own fields of the object outside of its status, the latest first.
 func (f *Facts) writers() []Writer {
 	if f.Live == nil {
 		return nil

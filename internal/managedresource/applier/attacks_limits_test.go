@@ -137,8 +137,9 @@ func differences(documents map[string]string) []attack {
 	}})
 }
 
-// diff prints what would be done with a set that has a Secret with this name and document. The user has the rights of "deployer". It
-// returns the output and the error.
+// diff runs the subcommand diff for a set with the ServiceAccount "deployer", and for a Secret with the given name and document. The user
+// is the ServiceAccount "person", which has the same ClusterRole "test-team" as "deployer". diff returns one text with the output and the
+// error.
 func (s *scene) diff(secret, document string) string {
 	s.T.Helper()
 	cfg := &strings.Builder{}

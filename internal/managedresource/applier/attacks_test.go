@@ -210,7 +210,8 @@ func (s *scene) refused(set string) {
 			`annotation espalier.dev/`))
 }
 
-// verify requires that no guarded object has changed, no forbidden object exists, and nothing that the attackers can read has the marker.
+// verify requires that no guarded object has changed, no forbidden object exists, and nothing that the attackers can read contains the
+// marker.
 func (s *scene) verify() {
 	s.T.Helper()
 	for _, each := range s.guarded {

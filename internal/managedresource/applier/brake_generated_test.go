@@ -32,7 +32,8 @@ const mistakesOfSources, mistakesOfSets, allMistakesOfSets = 10_000, 24, 300
 // sources are the data of the Secret of a set.
 type sources map[string]string
 
-// newSources returns the sources of a set with up to 40 objects. Definitions and Namespaces are only among them if the set is not applied.
+// newSources returns the sources of a set with up to 39 objects. If applied is false, CustomResourceDefinitions and Namespaces can be
+// among these objects.
 func newSources(random *rand.Rand, namespace string, applied bool) sources {
 	made := sources{}
 	for number := range 1 + random.IntN(3) {

@@ -162,9 +162,9 @@ func (r *Planner) pendingDependency(ctx context.Context, p *pass) string {
 	return r.unmetDependency(ctx, p.mr)
 }
 
-// awaitDependents returns how long the deletion of a set waits for the deletion of sets that depend on it, and the name of one of them. It
-// returns zero if it does not wait. The wait is bounded, so that sets that depend on each other, or a set of another team, cannot block the
-// deletion.
+// awaitDependents returns how long the deletion of a set waits for the deletion of the sets that depend on this set, and the name of one
+// of these dependent sets. If the deletion does not wait, the duration is zero. The wait is bounded, so that sets that depend on each
+// other, or a set of another team, cannot block the deletion.
 func (r *Reconciler) awaitDependents(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (wait time.Duration, dependent string) {
 	if mr.DeletionTimestamp == nil {
 		return 0, ""

@@ -271,8 +271,8 @@ func (s *driftScene) stays(d *drifting, e edit) bool {
 	return false
 }
 
-// forget removes the entries of managers that applied an object: such a manager owns all fields, so it would be blamed for later edits that
-// no manager owns, and repairs would pause.
+// forget removes from managedFields the entries of the edits that the test made by server-side apply. The manager of such an entry owns
+// all fields, so it would be blamed for later edits without an own manager, and repairs would pause.
 func (s *driftScene) forget(d *drifting, manager client.FieldOwner) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live, err := s.read(d)

@@ -333,7 +333,7 @@ func TestANewNamespaceOfTheSameNameIsNotFinalized(t *testing.T) {
 	e.AwaitApplied("mr", "True/ApplySucceeded")
 	newer := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Fill("$NS-n")}}
 	var replace sync.Once
-	// Another client finalizes the namespace just before the controller reads it for that, and creates a new one.
+	// Just before the controller reads the namespace to finalize it, another client finalizes this namespace and creates a new one.
 	e.Requests.SetHook(func(request *http.Request) error {
 		whole := !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadata")
 		if request.Method != http.MethodGet || request.URL.Path != "/api/v1/namespaces/"+newer.Name || !whole {

@@ -14,8 +14,8 @@ import (
 	. "github.com/espalier-dev/espalier/internal/managedresource/managedresourcetest"
 )
 
-// The Service is healthy at first, and unhealthy with its new content. Only the health controller reports that, since only it reads the
-// Events of the Service. Until then, the status must not say that the new content is healthy.
+// The Service is healthy at first, and unhealthy with its new content. Only the health controller reports that the Service is unhealthy,
+// since only it reads the Events of the Service. Until then, the status must not say that the new content is healthy.
 func TestHealthOfFormerContentDoesNotOutlastTheApply(t *testing.T) {
 	t.Parallel()
 	for name, interrupt := range map[string]func(e *Env, failing *atomic.Bool) (last func()){

@@ -174,7 +174,9 @@ func portOf(service *unstructured.Unstructured) any {
 	return port["nodePort"]
 }
 
-// The API server refuses to create each of these objects, also in a dry run, as long as the object that it replaces exists.
+// In the cases of the node port and the quota, the API server refuses to create the new object, also in a dry run, as long as the object
+// that it replaces exists. In the case of the annotation, a policy always refuses the new object, and the annotation allows the deletion
+// although no dry run succeeds.
 func TestAnObjectIsReplacedIfOnlyItselfIsInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -226,7 +228,7 @@ func TestAMistakeInTheNameOfAnObjectDeletesNothing(t *testing.T) {
 	e := withoutControllers(t)
 	denyNames(e)
 	for name, tc := range map[string]struct {
-		// first is the manifest that is applied first. Then the text old in it is replaced by mistake.
+		// first is the manifest that is applied first. Then the text old in this manifest is replaced by the text mistake.
 		first, old, mistake string
 		kind, object        string
 		// kept is the name of the kept object in the condition. refused is the part of the condition about the new object.

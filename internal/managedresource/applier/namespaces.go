@@ -67,7 +67,8 @@ func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
-// watchNamespaces enqueues the sets of a Namespace if a change of its labels changes whether they are applied.
+// watchNamespaces enqueues the sets of a Namespace when the Namespace is created, and when a change of its labels changes whether the
+// setting setSelector selects the Namespace.
 func (r *Reconciler) watchNamespaces(b *builder.Builder) *builder.Builder {
 	if r.Limits.Own.SetSelector == nil {
 		return b

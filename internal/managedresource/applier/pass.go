@@ -82,7 +82,8 @@ func (p *pass) obsolete() []resourcesv1alpha1.ObjectReference {
 	return p.index.Obsolete()
 }
 
-// compare finds the entry of before for each object. If no object needs a request, it is never called.
+// compare finds, for each object of the set, the entry in before. The methods previous and obsolete call it: a reconciliation of a settled
+// set in which no object needs a request does not.
 func (p *pass) compare() {
 	if p.index != nil {
 		return

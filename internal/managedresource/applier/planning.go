@@ -43,7 +43,7 @@ type Planner struct {
 	// SameCluster reports whether source and target are one cluster, or may be.
 	SameCluster func(context.Context) bool
 	Clock       clock.WithTicker
-	// Memory has the knowledge about the sets between two reconciliations.
+	// Memory contains the knowledge about the sets between two reconciliations.
 	Memory *state.Memory
 }
 

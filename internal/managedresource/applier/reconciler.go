@@ -113,10 +113,11 @@ type Settings struct {
 type Health struct {
 	// Registered reports whether a kind is one of Kubernetes' own. For such kinds, Own.Kstatus has no effect.
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns the conditions of an applied set including the conditions of health and progress. It returns nil if a request is needed to
-	// determine these two: then a call of Concluded makes the health controller write them. Unless last is true, it also returns nil, and
-	// early is true, if these two are about to change: a watch has not seen a write of this process yet, or the controller of a workload has
-	// not processed the workload yet.
+	// Judge returns all conditions of an applied set, including the new conditions of health and progress. If a request is needed to
+	// determine the health or the progress, next is nil: then a call of Concluded makes the health controller write the two conditions.
+	//
+	// early is true, and next is nil, if last is false and the two conditions are about to change: a watch has not seen a write of this
+	// process yet, or the controller of a workload has not processed the workload yet.
 	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
 	// Concluded is called when a set has been applied, so that its health can be determined, and when a deleted object of it has been created
 	// again.
@@ -387,8 +388,9 @@ func (r *Reconciler) auditDue(s *state.Set) bool {
 	return due
 }
 
-// prune deletes the obsolete objects, which the set no longer contains. It keeps an obsolete object for now if a mistake in the manifest
-// may have turned it into a new object: see withhold.
+// prune deletes the obsolete objects: the objects in the status that the set no longer contains. It deletes nothing while pruning is
+// suspended, or while documents of the set cannot be read. It keeps an obsolete object for now if a new object of the set resembles the
+// obsolete one, and the API server may refuse the new object: see withhold.
 func (r *Reconciler) prune(ctx context.Context, p *pass) prune.Result {
 	if prune.KeepAll(p.mr, false, p.set.Content.Faults) != "" || p.set.Settled || p.set.Suspension != nil {
 		return prune.Result{} // the status of a settled set lists exactly its objects

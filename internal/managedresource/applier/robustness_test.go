@@ -104,7 +104,7 @@ func writes(e *Env) []string {
 	return found
 }
 
-// awaitReconciled waits until the controller counts that many objects as applied.
+// awaitReconciled waits until the metric of the controller counts the given number of objects as applied.
 func awaitReconciled(e *Env, objects float64) {
 	e.T.Helper()
 	e.Eventually(func() float64 { return gauge(e, "espalier_managedresource_objects", "applied") }).WithTimeout(Patience).
@@ -124,7 +124,8 @@ func gauge(e *Env, name, state string) float64 {
 	return -1
 }
 
-// Changes by other clients while no process ran are found in the list and repaired.
+// While no process runs, other clients make changes. The next process finds these changes in its first list of the objects, and repairs
+// them.
 func TestChangesMadeWhileTheProcessIsDownAreRepaired(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -200,7 +201,7 @@ func TestAForeignLabelAddedWhileTheProcessIsDownCostsNoRead(t *testing.T) {
 
 var errCut = errors.New("connection cut by the test")
 
-// cutAfter fails every request of the controller after the first n requests for which counts returns true.
+// cutAfter lets n of the requests pass for which counts returns true. From the next such request on, all requests of the controller fail.
 func cutAfter(e *Env, n int, counts func(*http.Request) bool) {
 	var left atomic.Int64
 	left.Store(int64(n))

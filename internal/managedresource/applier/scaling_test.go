@@ -98,7 +98,8 @@ func TestReplicasOfAHorizontalPodAutoscalerStay(t *testing.T) {
 	})
 }
 
-// defineAutoscalers creates the definitions of the vertical autoscalers in the target. The controller must not run yet.
+// defineAutoscalers creates the CustomResourceDefinitions of the kinds VerticalPodAutoscaler and Hvpa in the target. The controller must
+// not run yet.
 func defineAutoscalers(e *managedresourcetest.Env) {
 	e.Define("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 	e.Define("autoscaling.k8s.io", "v1alpha1", "Hvpa")

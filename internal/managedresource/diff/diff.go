@@ -221,8 +221,8 @@ func (o *overlay) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return o.Reader.Get(ctx, key, object, options...)
 }
 
-// lookUp returns the existing set with the name of a set in the file, nil if there is none. If the source does not serve the kind, that is
-// not an error. If it does not allow reading the set, remark says so.
+// lookUp returns the existing set with the name of a set in the file; nil if there is none. If the source does not serve the kind, lookUp
+// returns no error. If the source does not allow the user to read the set, remark says so.
 func lookUp(ctx context.Context, source client.Reader, mr *resourcesv1alpha1.ManagedResource) (live *resourcesv1alpha1.ManagedResource,
 	remark string, err error,
 ) {

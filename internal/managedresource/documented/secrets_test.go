@@ -106,7 +106,7 @@ func compressedValue() example {
 	}}
 }
 
-// A reader of the page cannot see the contents of the compressed value, so the test compares them.
+// A reader of the page cannot see the content of the compressed value, so the test compares this content with the first example.
 func TestTheCompressedValueIsTheFirstExample(t *testing.T) {
 	g := NewWithT(t)
 	shown := readPage(t).examples()

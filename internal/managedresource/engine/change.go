@@ -294,8 +294,8 @@ func (e *Engine) goneOwner(ctx context.Context, o order) string {
 	return gone
 }
 
-// isGone reports whether an owner does not exist. If the kind of the owner is not served, isGone returns false, because Kubernetes cannot
-// know either whether the owner exists.
+// isGone reports whether an owner does not exist, or whether another object has the name of the owner now. In doubt, isGone returns false:
+// for example, if the kind of the owner is not served, Kubernetes cannot know either whether the owner exists.
 func (e *Engine) isGone(ctx context.Context, o order, owner metav1.OwnerReference) bool {
 	resource, err := e.Target.Resource(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if err != nil || resource.Namespaced && !o.resource.Namespaced || !apply.CanExist(o.manifest.GetNamespace(), owner.Name) {

@@ -40,7 +40,8 @@ type Facts struct {
 	WrittenLater bool
 	// Finished is true if the object is a Job that was seen finished. It may have been deleted since.
 	Finished bool
-	// RecheckBefore is a time: an object that no watch covers is read again if its last check was not after this time.
+	// RecheckBefore is a time. The controller reads an object that no watch covers again, unless the last check of the object was after this
+	// time.
 	RecheckBefore time.Time
 }
 

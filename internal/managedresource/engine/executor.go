@@ -121,8 +121,8 @@ func (e *Executor) apply(ctx context.Context, t Task) Outcome {
 // DriftDeleted is the value of Knowledge.Drift for an object that another client has deleted.
 const DriftDeleted = "deleted"
 
-// drift returns the outcome of a task whose object differs from its manifest, and must not be repaired. The change contains the answer to a
-// dry run.
+// drift returns the outcome of a task whose object must not be repaired. The change contains the answer to a dry run of the repair, which
+// shows whether the object differs from its manifest.
 func (e *Executor) drift(o order, c change, out Outcome) Outcome {
 	mark := o.Known.Mark
 	switch {

@@ -70,7 +70,7 @@ type Collector struct {
 
 	// Namespaces are the namespaces of the target in which the collector deletes objects; empty means all.
 	Namespaces []string
-	// MinimumAge is the minimum age of an object, by its creation timestamp and Clock.
+	// MinimumAge is the age, by its creation timestamp and Clock, that an object must have before the collector deletes it.
 	MinimumAge time.Duration
 	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others. SyncPeriod is the time
 	// between the end of a run and the next one; it also limits the time of one run. Own.MaxConcurrentRequests objects are deleted

@@ -213,7 +213,8 @@ func (s *scene) eventNotes() []string {
 	return notes
 }
 
-// metric reads a metric of one kind; "" stands for a metric without labels.
+// metric returns the value of a metric that has one label, whose value is kind. If kind is "", it returns the value of the metric without
+// labels. If the metric does not exist, it returns -1.
 func (s *scene) metric(name, kind string) float64 {
 	s.T.Helper()
 	families, err := s.registry.Gather()

@@ -321,7 +321,7 @@ func TestAnObjectWhoseVersionIsNotServedIsJudgedInAServedVersion(t *testing.T) {
 	a.Expect(a.verdict("without-rule")).To(Equal([2]string{allHealthy, allRolledOut}))
 }
 
-// If Judge returns early, the ManagedResource controller waits before it writes the result of an apply, up to a timeout.
+// If the result early of Judge is true, the ManagedResource controller waits before it writes the result of an apply, up to a timeout.
 func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	a := newAlone(t)
 	a.Create(deploymentManifest(a.Env, "web", 0, "example.com/one", "labels: {resources.gardener.cloud/managed-by: gardener}"))

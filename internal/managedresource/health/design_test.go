@@ -417,7 +417,7 @@ func TestAnObjectThatIsGoneForGoodIsReported(t *testing.T) {
 	await(e, "mr", healthy, rolledOut)
 }
 
-// Objects that an earlier process applied are judged by this one too, even if the set must not be applied.
+// A new process also judges the objects that an earlier process applied, even if the new process must not apply the set.
 func TestASetThatIsHeldBackIsJudgedAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, annotation := range map[string][2]string{

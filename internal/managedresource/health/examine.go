@@ -215,7 +215,7 @@ func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, re
 	return nil
 }
 
-// get reads an object if there are rules for its kind, and only its metadata otherwise.
+// get returns an object if its health depends on more than its existence. Otherwise it reads only the metadata, and returns nil.
 func (e *examination) get(ctx context.Context, kind schema.GroupVersionKind, resource apply.Resource,
 	ref resourcesv1alpha1.ObjectReference,
 ) (*unstructured.Unstructured, error) {

@@ -158,7 +158,8 @@ func (h *history) of(kind string) []string {
 	return h.reported(func(mr *resourcesv1alpha1.ManagedResource) string { return Condition(mr, kind) })
 }
 
-// account waits for the ServiceAccount that Pods need, or creates it if no controller does.
+// account makes sure that the ServiceAccount "default", which Pods need, exists. If two is true, no controller creates it in the target,
+// so account creates it. Otherwise account waits until it exists.
 func account(e *Env, two bool) {
 	e.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "default"}}

@@ -97,7 +97,8 @@ func TestAcceptance72EveryKindThatIsJudged(t *testing.T) {
 	}
 }
 
-// The API server itself reports whether it serves a definition: it does not if another definition has its names.
+// The API server reports in the status of a CustomResourceDefinition whether it serves the definition. It does not serve a definition if
+// another definition already has the names of this one.
 func TestAcceptance72Definitions(t *testing.T) {
 	e := apart(t)
 	e.Set("fine", e.Fill(widgets("widgets")))

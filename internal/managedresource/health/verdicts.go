@@ -99,7 +99,7 @@ func (v *Verdicts) takeReceived(set types.NamespacedName) (since time.Time, foun
 	return since, !since.IsZero()
 }
 
-// wait records that a set waits for a watch, and returns when to check again.
+// wait records that a set waits for a watch, and returns the time until the next check.
 func (v *Verdicts) wait(set types.NamespacedName, now time.Time) time.Duration {
 	v.update(set, func(known *times) { setIfZero(&known.waiting, now) })
 	return peek

@@ -45,7 +45,8 @@ func (r Rules) User(mr *resourcesv1alpha1.ManagedResource) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", mr.Namespace, name)
 }
 
-// Watcher returns the name of the user with whose rights the objects of a set are watched, "" if that is the controller.
+// Watcher returns the name of the user with whose rights the objects of a set are watched; "" if the controller watches them with its own
+// rights.
 func (r Rules) Watcher(mr *resourcesv1alpha1.ManagedResource) string {
 	if !r.lockdown() {
 		return ""

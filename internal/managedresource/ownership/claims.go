@@ -31,7 +31,8 @@ const (
 	// Former means that the origin names this set under a cluster ID that its controller had before, according to the annotation ClusterIDs of
 	// the set.
 	Former
-	// Doubtful means that the origin names a set of the same name under another cluster ID, and no record shows whether it is this set.
+	// Doubtful means that the origin names a set with the name of this set, under another cluster ID, and that no record shows whether the
+	// origin means this set.
 	Doubtful
 )
 

@@ -23,7 +23,8 @@ const (
 	Create Action = "create"
 	// Change means that the object belongs to the set, and some of its fields would be changed.
 	Change Action = "change"
-	// Replace means that the API server refuses the change as invalid, and the object may be deleted and created again.
+	// Replace means that the API server refuses the change as invalid, and that the controller would therefore delete the object and create
+	// it again.
 	Replace Action = "replace"
 	// Delete means that the object has left the set and would be deleted.
 	Delete Action = "delete"

@@ -135,7 +135,7 @@ func ranked(objects []Object) []Object {
 	return sorted
 }
 
-// bounded returns the first remarks, each with bounded length, and how many there are more.
+// bounded returns the first remarks, each with bounded length. If there are more remarks, the last text says how many more.
 func bounded(remarks []string) []string {
 	listed := slices.Clone(status.Bounded(remarks))
 	for i, remark := range listed {

@@ -158,7 +158,8 @@ func (d Departure) note() string {
 	return "; definitions count as used if their objects cannot be counted: " + d.Uncounted
 }
 
-// stays reports whether the manifest of an object says that the set does not delete the object.
+// stays reports whether the controller does not delete an object that leaves the set: the annotation KeepObject of its manifest keeps it,
+// or the garbage collector deletes it.
 func (b Brake) stays(ref resourcesv1alpha1.ObjectReference) bool {
 	return merge.Truthy(ref.Annotations[resourcesv1alpha1.KeepObject]) ||
 		b.GarbageCollector && isData(ref) && merge.Truthy(ref.Labels[resourcesv1alpha1.GarbageCollectableReference])

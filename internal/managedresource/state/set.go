@@ -101,7 +101,8 @@ type Leaving struct {
 	Deletion *prune.Progress
 	// Withheld are objects that stay for now: see prune.Withheld.
 	Withheld prune.Withheld
-	// Braked is true if it is decided whether pruning is suspended. Suspension says why it is; nil if it is not.
+	// Braked is true if the controller has decided whether to suspend pruning. Suspension is the reason of a suspension; nil if pruning is
+	// not suspended.
 	Braked     bool
 	Suspension *prune.Suspension
 	// SuspendedAt is the time of that decision. The decision is made again after some time, because it also depends on objects of others.

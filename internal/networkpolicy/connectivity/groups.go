@@ -28,8 +28,9 @@ type namedPort struct {
 	name     string
 }
 
-// groups returns Pods in groups, sorted by name. It ignores finished Pods, and Pods in the host network, to which policies do not apply.
-// It counts the latter.
+// groups returns groups of Pods, sorted by the names of the groups. The Pods of a group belong to the same workload, and have the same
+// named ports and the same values of the labels that policies use. Finished Pods are ignored. Pods in the host network, to which policies
+// do not apply, are also ignored, and their number is returned.
 func groups(pods []corev1.Pod, policies []networkingv1.NetworkPolicy) (found []*group, onHostNetwork int) {
 	keys := usedLabels(policies)
 	byKey, perName := map[string]*group{}, map[string]int{}

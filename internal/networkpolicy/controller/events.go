@@ -181,7 +181,8 @@ func (e *Events) failures(f *facts, failures []error) {
 	e.warn(f, ReasonFailed, notes, true)
 }
 
-// tellDifference reports the writes that an observing controller omits.
+// tellDifference reports the writes that the controller omits because it only observes. If the controller writes, tellDifference does
+// nothing.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
 	if !r.Own.Observes() {
 		return

@@ -43,8 +43,8 @@ func serviceChanged(before, after *corev1.Service) bool {
 		!equality.Semantic.DeepEqual(before.Annotations, after.Annotations) || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// policyEvents trigger the repair of policies that another client has changed. Events of the controller's own writes are ignored,
-// and the initial list does not count as a change.
+// policyEvents trigger the repair of policies that another client has changed. Events of the controller's own writes are ignored. The
+// policies of the initial list are checked, but do not count as changed by another client.
 func (r *Reconciler) policyEvents() handler.TypedFuncs[*networkingv1.NetworkPolicy, reconcile.Request] {
 	happened := func(policy *networkingv1.NetworkPolicy, fingerprint string, initial bool, q process.Queue) {
 		owner, owned := desired.Owner(policy)

@@ -205,7 +205,7 @@ func (s *selections) differing(before, after labels.Set) []types.NamespacedName 
 	return services
 }
 
-// waiting remembers which Services need the name of a policy that another Service has.
+// waiting remembers which Services need the names of which policies, because existing policies of other owners have these names.
 type waiting struct {
 	mu       sync.Mutex
 	policies map[types.NamespacedName][]types.NamespacedName // by Service

@@ -226,7 +226,8 @@ func (r *Reconciler) clientLabels(namespace *metav1.PartialObjectMetadata) label
 	return namespace.Labels
 }
 
-// policiesOf returns all policies of a Service: those in the cache, updated with the controller's own writes that have not arrived there.
+// policiesOf returns all policies of a Service: the policies in the cache, updated with the controller's own writes that have not arrived
+// in the cache.
 func (r *Reconciler) policiesOf(ctx context.Context, service types.NamespacedName) (map[types.NamespacedName]existing, error) {
 	list := &networkingv1.NetworkPolicyList{}
 	if err := r.Cached.List(ctx, list, client.MatchingFields{serviceIndex: service.String()}, client.UnsafeDisableDeepCopy); err != nil {

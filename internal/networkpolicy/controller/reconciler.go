@@ -32,7 +32,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=services;namespaces,verbs=list;watch,roleName=espalier-netpol-controller-target
 // The backends of Ingresses, if controllers.networkPolicy.ingressControllerSelector is set.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=list;watch,roleName=espalier-netpol-controller-target
-// Policies: the verb get is for policies without the labels of a Service that have a desired name.
+// Policies. The verb get is for policies with a desired name that the cache does not contain, for example because they lack the labels of
+// a Service.
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,roleName=espalier-netpol-controller-target
 // Events about Services.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch,roleName=espalier-netpol-controller-target

@@ -13,7 +13,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// Owner returns the Service in a policy's labels, and whether the policy has both labels.
+// Owner returns the Service that the labels of a policy name, and whether the policy has both labels: for the name and for the namespace
+// of the Service.
 func Owner(policy metav1.Object) (types.NamespacedName, bool) {
 	name, named := policy.GetLabels()[resourcesv1alpha1.NetworkingServiceName]
 	namespace, placed := policy.GetLabels()[resourcesv1alpha1.NetworkingServiceNamespace]

@@ -21,7 +21,7 @@ const (
 	None Scope = iota
 	// Closed: deny-all, and connections to DNS and to the API server.
 	Closed
-	// Full: the policies of Closed, and connections to public, private and blocked networks.
+	// Full: the policies of Closed, and policies that allow connections to public, private and blocked networks.
 	Full
 )
 

@@ -262,7 +262,8 @@ func (r *Reconciler) send(ctx context.Context, c change) (written bool, err erro
 	return err == nil, err
 }
 
-// live decides by the live policy, because the cache does not have it.
+// live reads the existing policy from the API server, because the cache does not contain it. It updates the policy if necessary, or
+// returns an error if the policy belongs to another client.
 func (r *Reconciler) live(ctx context.Context, want *networkingv1.NetworkPolicy) (written bool, err error) {
 	found := &networkingv1.NetworkPolicy{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), found); err != nil {
@@ -283,8 +284,8 @@ func (r *Reconciler) live(ctx context.Context, want *networkingv1.NetworkPolicy)
 	return r.update(ctx, want, found.ResourceVersion)
 }
 
-// isGardeners reports whether a policy is Gardener's policy of the same name: only Gardener has written it, and it allows connections of
-// the same Pods.
+// isGardeners reports whether a policy is Gardener's policy of the same name: only Gardener's programs have written it, and it has the
+// desired Pod selector and policy types.
 func isGardeners(found, want *networkingv1.NetworkPolicy) bool {
 	isOther := func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager != "gardener-operator" && f.Manager != "gardenlet"

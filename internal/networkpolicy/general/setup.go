@@ -82,8 +82,8 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 }
 
-// SetupWithManager adds the controller to the manager of the source cluster. Namespaces has the cache of namespaces of the target cluster,
-// own has the caches of CacheOptions.
+// SetupWithManager adds the controller to the manager of the source cluster. The argument namespaces contains the cache of namespaces of
+// the target cluster, and the argument own contains the caches of CacheOptions.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, namespaces, own cluster.Cluster, workers int) error {
 	caches := own.GetCache()
 	b := ctrl.NewControllerManagedBy(mgr).

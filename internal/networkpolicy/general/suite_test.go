@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/test/binary"
 )
 
-// closeLabel is the label with which the tests select namespaces: its value is the name of the scene and the scope.
+// closeLabel is the label with which the tests select namespaces. Its value consists of the namespace of the scene and the scope.
 const closeLabel = "test.espalier.dev/close"
 
 // inClosed returns the names of the policies of a closed namespace, in the order of their creation.

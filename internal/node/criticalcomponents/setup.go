@@ -90,7 +90,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// nodeEvent enqueues a Node that waits, and records one that gets its taint again.
+// nodeEvent enqueues a Node that has the taint, or had it until now. If a Node gets the taint again, nodeEvent also records this.
 func (r *Reconciler) nodeEvent(_ context.Context, before, after *corev1.Node, queue process.Queue) {
 	if !waits(before, after) {
 		return
@@ -101,7 +101,7 @@ func (r *Reconciler) nodeEvent(_ context.Context, before, after *corev1.Node, qu
 	queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cmp.Or(after, before))})
 }
 
-// waits reports whether an event is about a Node that has the taint, or had it until now, and changes a cached field.
+// waits reports whether the Node of an event has the taint, or had it until now, and whether the event changes a cached field of the Node.
 func waits(before, after *corev1.Node) bool {
 	return (before != nil && tainted(before) || after != nil && tainted(after)) && changed(before, after)
 }

@@ -24,7 +24,8 @@ func newMemory() (*waiting, *prometheus.Registry) {
 	return newWaiting(NewMetrics(registry), 10*time.Second), registry
 }
 
-// figures returns the sum of a histogram and the gauges that are not 0.
+// figures returns the values of all counters and gauges, and the sums of all histograms, that are not 0. The key is the value of the
+// label; for a metric without labels, the key is the name of the metric.
 func figures(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -32,7 +32,7 @@ func subject(text string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: kind, Name: name}
 }
 
-// project has the owner User:owner, who is its first member, and further members.
+// project returns a Project with the annotation, with the owner User:owner, who is its first member, and with further members.
 func project(annotation string, members ...string) *corev1beta1.Project {
 	p := &corev1beta1.Project{
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"project.espalier.dev/membership-expiry": annotation}},

@@ -84,8 +84,8 @@ func desired(name string, uid types.UID, accounts []types.NamespacedName) *rbacv
 	return want
 }
 
-// isCreatedByUs reports whether a ClusterRoleBinding has the form that this controller creates, for any ServiceAccounts of seeds. A binding
-// without subjects has that form too, but other clients create such bindings as well.
+// isCreatedByUs reports whether a ClusterRoleBinding looks like a binding that this controller creates, with any ServiceAccounts from
+// namespaces of seeds as subjects. A binding without subjects can also look like this, but other clients create such bindings, too.
 func isCreatedByUs(object *rbacv1.ClusterRoleBinding) bool {
 	if len(object.OwnerReferences) != 1 {
 		return false

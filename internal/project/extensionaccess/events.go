@@ -29,7 +29,7 @@ const (
 	//
 	// Remedy: rename or delete the binding.
 	ReasonForeignBinding = "ForeignClusterRoleBinding"
-	// ReasonBindingFailed is a Warning Event about a ClusterRole: the API server refused a request, as the message says; the controller
+	// ReasonBindingFailed is a Warning Event about a ClusterRole: a request to the API server failed, as the message says; the controller
 	// retries it.
 	ReasonBindingFailed = "ClusterRoleBindingFailed"
 	// ReasonOverwritten is a Warning Event about a ClusterRole: a binding of that name, which another client created, got the subjects that

@@ -114,7 +114,7 @@ func text(binding *rbacv1.ClusterRoleBinding) []string {
 	return lines
 }
 
-// bound is the text of a binding that the controller creates for ServiceAccounts, given as namespace/name.
+// bound returns the lines that describe the binding that the controller creates for a role and ServiceAccounts, given as namespace/name.
 func bound(role *rbacv1.ClusterRole, accounts ...string) []string {
 	lines := []string{
 		"rbac.authorization.k8s.io/ClusterRole " + role.Name,

@@ -93,7 +93,7 @@ func (w *watches) rolesListed(before map[types.NamespacedName]role) {
 	w.enqueueRoles()
 }
 
-// accountChanged enqueues the roles that a ServiceAccount had or gets.
+// accountChanged enqueues the ClusterRoles whose selectors match the old or the new labels of a ServiceAccount.
 func (w *watches) accountChanged(_ types.NamespacedName, before, after *labels.Set) {
 	if before == nil && after == nil || before != nil && after != nil && labels.Equals(*before, *after) {
 		return

@@ -90,7 +90,7 @@ func TestShootsHoldUpTheDeletion(t *testing.T) {
 	s.eventuallyGone(namespace)
 }
 
-// The server of Shoots is not available, which is no failure of the Project.
+// The API server cannot list the Shoots, which is no failure of the Project. So the Project keeps its phase.
 func TestProjectKeepsItsPhaseWhileItsShootsAreUnknown(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.ready()

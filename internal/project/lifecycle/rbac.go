@@ -119,7 +119,8 @@ func wrapError(verb string, o client.Object, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, describe(o), err)
 }
 
-// staleRoles returns the objects of extension roles of a Project that are not desired, from the caches, bindings first.
+// staleRoles returns the RoleBindings and ClusterRoles of a Project's extension roles that are in the caches and not desired. RoleBindings
+// come first.
 func (r *Reconciler) staleRoles(
 	ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object,
 ) ([]client.Object, error) {

@@ -166,7 +166,8 @@ func (r *Reconciler) recordRepairs(p *corev1beta1.Project, about []string, now t
 	}
 }
 
-// reconcileNamespace ensures the namespace of a Project and the quota in it.
+// reconcileNamespace ensures the namespace of a Project, the name of the namespace in the spec of the Project, and the quota in the
+// namespace.
 func (r *Reconciler) reconcileNamespace(ctx context.Context, p *corev1beta1.Project, namespace string, unseen bool) *failure {
 	written, err := r.ensureNamespace(ctx, p, namespace)
 	if err != nil {

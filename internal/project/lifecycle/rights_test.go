@@ -64,7 +64,8 @@ func TestAttackRolesOrphanedBeforeAreDeleted(t *testing.T) {
 	s.namespace("garden-orphaned")
 }
 
-// The caches have none of the roles, as if they lagged: each of their requests gets a selector that matches nothing.
+// The caches contain no roles and bindings, as if they lagged: the test adds a selector that matches nothing to each request that lists or
+// watches roles and bindings.
 func TestAttackRolesMissingInTheCacheAreDeleted(t *testing.T) {
 	s := newScene(t, projecttest.Options{})
 	p := s.keptWithRoles("garden-unknown")

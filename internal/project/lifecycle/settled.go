@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/repair"
 )
 
-// reconciledProjects remembers which Projects are fully reconciled, so that events about this process's own writes, which arrive
-// before all caches have them, cause no second reconciliation. It also remembers repairs and reports. A restart costs one
-// comparison of each Project with the caches.
+// reconciledProjects remembers which Projects are fully reconciled. Events about this process's own writes arrive before all caches
+// contain these writes; for a Project that is fully reconciled, such events cause no second reconciliation. reconciledProjects also
+// remembers repairs and reports. A restart costs one comparison of each Project with the caches.
 type reconciledProjects struct {
 	projects memory.ByName[projectState]
 }

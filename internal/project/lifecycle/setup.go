@@ -257,8 +257,8 @@ func (r *Reconciler) enqueueRepair(p *corev1beta1.Project, about string, q proce
 	q.Add(trigger.Request(p.Name))
 }
 
-// ShootDeleted enqueues the Projects that wait for the deletion of their last Shoot in a namespace. Several Projects may name the same
-// namespace, but only one owns it.
+// ShootDeleted enqueues the Projects that are being deleted and name a namespace in which a Shoot was deleted: they may wait for the
+// deletion of the last Shoot. Several Projects may name the same namespace, but only one owns it.
 func (r *Reconciler) ShootDeleted(ctx context.Context, namespace string) {
 	for _, p := range r.projectsOfNamespace(ctx, namespace) {
 		if p.DeletionTimestamp != nil {

@@ -130,7 +130,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// The Project that owns the namespace may not be in deletion, while another Project waits for the deletion of the last Shoot.
+// Two Projects name the same namespace. The deletion of a Shoot in it enqueues only the Project that is being deleted.
 func TestDeletedShootEnqueuesEveryProjectInDeletion(t *testing.T) {
 	g := NewWithT(t)
 	squatter := projectWithNamespace()

@@ -27,8 +27,8 @@ func extensionName(project, extension string) string {
 	return "gardener.cloud:extension:project:" + project + ":" + extension
 }
 
-// checkExtension returns an error if the name of an extension's role is not a valid label value: the selector of the role uses it as one,
-// and the name of the object contains it.
+// checkExtension returns an error if the name of an extension's role is empty, or is not a valid label value. The selector of the role
+// uses the name as a label value, and the name of the object contains the name.
 func checkExtension(extension string) error {
 	if extension == "" {
 		return fmt.Errorf("role %q names no extension", corev1beta1.ProjectMemberExtensionPrefix)
@@ -41,7 +41,7 @@ func checkExtension(extension string) error {
 	return nil
 }
 
-// IsMemberBinding reports whether the members of a Project have a RoleBinding of that name in its namespace.
+// IsMemberBinding reports whether a name is the name of a RoleBinding by which members of a Project get rights in its namespace.
 func IsMemberBinding(name string) bool {
 	return name == memberName || name == viewerName || name == serviceAccountName
 }

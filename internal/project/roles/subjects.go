@@ -39,7 +39,8 @@ func collect(owner *rbacv1.Subject, members []corev1beta1.ProjectMember) map[str
 	return found
 }
 
-// WithAPIGroup sets the API group that API servers set by default, in case no webhook has set it yet.
+// WithAPIGroup sets the API group of a user or group if it is empty. It sets the same value as API servers set by default, in case no
+// webhook has set it yet.
 func WithAPIGroup(subject rbacv1.Subject) rbacv1.Subject {
 	if subject.APIGroup == "" && (subject.Kind == rbacv1.UserKind || subject.Kind == rbacv1.GroupKind) {
 		subject.APIGroup = rbacv1.GroupName

@@ -35,9 +35,9 @@ type Object struct {
 
 // Binding has the references of a SecretBinding or CredentialsBinding.
 type Binding struct {
-	// UsedBy is the index of the Shoots that use the binding. These Shoots are in the binding's namespace.
+	// UsedBy is the name of the index that finds the Shoots that use the binding. These Shoots are in the binding's namespace.
 	UsedBy string
-	// Credentials are a Secret if OfSecret is true, otherwise of any other kind.
+	// Credentials is the name of a Secret if OfSecret is true, and otherwise the name of an object of another kind.
 	Credentials types.NamespacedName
 	OfSecret    bool
 	Quotas      []types.NamespacedName

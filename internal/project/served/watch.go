@@ -58,7 +58,7 @@ type watch struct {
 	mu sync.Mutex // guards the fields below
 	// listed and watching say which requests have succeeded since the last failure.
 	listed, watching bool
-	// err is the last failure. It is cleared when both requests have succeeded.
+	// err is the last failure. It is cleared when a list and a watch have succeeded since then.
 	err error
 }
 

@@ -164,7 +164,7 @@ func TestAWatchThatIsBackMustCatchUp(t *testing.T) {
 	})
 }
 
-// When a stream ends without an error, the next one continues from there.
+// When the stream of a watch ends without an error, the next watch continues at the last resource version.
 func TestAStreamThatEndsGoesOn(t *testing.T) {
 	f := newRemoteServer(t, nil)
 	f.awaits(`watch "" true`)

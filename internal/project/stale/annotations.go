@@ -15,7 +15,8 @@ const (
 	// without it has not been warned. A value that is no time, or is later than any possible date, is replaced.
 	AnnotationDeletionAnnounced = "project.espalier.dev/deletion-announced"
 	// AnnotationConfirmedAt is set when this controller confirms the deletion of a project. It has the same value as
-	// confirmation.TimestampAnnotation. As long as both are equal, the controller removes the confirmation if the project is not deleted.
+	// confirmation.TimestampAnnotation. As long as both values are equal, the confirmation is this controller's own, and the controller
+	// removes it if the project is not to be deleted any more.
 	AnnotationConfirmedAt = "project.espalier.dev/deletion-confirmed-at"
 )
 

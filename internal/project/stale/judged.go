@@ -131,9 +131,9 @@ func (r *Reconciler) enqueueUndecided() {
 	}
 }
 
-// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started
-// and does not know yet which kinds are served reports nothing. again is after how long to reconcile the Project to report it then;
-// 0 for never.
+// reportSuspension reports, once for all Projects, when judging is suspended and when it resumes. A process that has just started and does
+// not know yet which kinds are served reports nothing. If it is too early for the report, again is the time until the Project must be
+// reconciled to report the suspension then. Otherwise again is 0.
 func (r *Reconciler) reportSuspension(ctx context.Context, name string, f facts, p plan) (again time.Duration, err error) {
 	if !p.undecided {
 		r.judged.setUndecided(name, false)

@@ -136,7 +136,7 @@ func TestUseThatCannotBeDeterminedDoesNotCountAsUnused(t *testing.T) {
 	s.Eventually(s.suspensions).Should(ContainElement("StaleChecksResumed"))
 }
 
-// The same is true for the check before a deletion, even if the caches have no use.
+// A project also stays if its use cannot be determined in the check before the deletion, even if no object in the caches uses the project.
 func TestUseThatCannotBeDeterminedBeforeTheDeletionKeepsTheProject(t *testing.T) {
 	s := newScene(t, projecttest.Options{Stopped: true, Configure: atOnce})
 	p := s.project(withFinalizer)

@@ -7,9 +7,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// setOwner records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes
-// single fields, and reads nothing but the object under review. Objects that are being deleted stay as they are. API servers
-// call it after normalize.
+// setOwner records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes single fields,
+// and reads no object but the object under review. Objects that are being deleted stay as they are. API servers call setOwner after
+// normalize.
 func (Settings) setOwner(_ context.Context, request *review.Request) review.Response {
 	project := normalform.Project{}
 	if err := request.Decode(&project); err != nil {

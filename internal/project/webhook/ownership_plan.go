@@ -72,7 +72,7 @@ func hasOwnerRole(member *corev1beta1.ProjectMember) bool {
 	return member.Role == corev1beta1.ProjectMemberOwner || slices.Contains(member.Roles, corev1beta1.ProjectMemberOwner)
 }
 
-// planOwner appends the owner to the members unless one of them is the same in every field.
+// planOwner appends the owner to the members unless the subject of a member equals the owner in every field.
 func planOwner(changes *patch.Patch, members []*corev1beta1.ProjectMember, owner *rbacv1.Subject) {
 	if slices.ContainsFunc(members, func(m *corev1beta1.ProjectMember) bool { return m != nil && m.Subject == *owner }) {
 		return

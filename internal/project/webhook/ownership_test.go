@@ -145,7 +145,8 @@ func FuzzOwnership(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"deletionTimestamp":""}}`), "\xff", true)
 	f.Add([]byte(`{}"`), "alice", true)
 	f.Fuzz(func(t *testing.T, object []byte, user string, create bool) {
-		// The review that surrounds an object has been read as JSON, so an object is JSON to its end.
+		// The server has read the surrounding review as JSON before it calls a handler. So a handler gets only objects that are JSON to their
+		// end, and the test skips all others.
 		if read := (map[string]any{}); !json.Valid(object) || review.Decode(object, &read) != nil {
 			return
 		}

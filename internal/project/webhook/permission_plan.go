@@ -27,10 +27,10 @@ type need struct {
 	change string
 }
 
-// planNeeds returns the rights that a change of a Project needs, in a fixed order. Before is nil at creation.
+// planNeeds returns the rights that a change of a Project needs, in a fixed order. The argument before is nil at creation.
 //
-// Both are compared in their normal form: fields that an older object lacks, and that a webhook adds to the request, are not
-// changed by the user.
+// The specs of both are compared in their normal form. So a field that is missing in an older object, and that a webhook adds to the
+// request, does not count as a change by the user.
 func planNeeds(now, before *normalform.Project, user review.User) []need {
 	creation := before == nil
 	if creation {

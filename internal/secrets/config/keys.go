@@ -60,7 +60,8 @@ func authorizedKey(key *rsa.PublicKey) []byte {
 	return []byte(algorithm + " " + base64.StdEncoding.EncodeToString(blob) + "\n")
 }
 
-// positive returns the bytes of a number with a leading zero where its first bit would be read as a sign.
+// positive returns the bytes of a number. If the first bit is set, it puts a zero byte in front: otherwise the bit would be read as a
+// sign.
 func positive(number *big.Int) []byte {
 	encoded := number.Bytes()
 	if len(encoded) > 0 && encoded[0]&0x80 != 0 {
@@ -94,8 +95,8 @@ type EncryptionKey struct {
 // LogicalName implements Config.
 func (c EncryptionKey) LogicalName() string { return c.Name }
 
-// Hash implements Config. AESCBC is hashed like an empty provider, because the Secrets of earlier releases, which only had AESCBC, must
-// keep their names.
+// Hash implements Config. AESCBC is hashed like an empty provider: earlier releases had no other provider than AESCBC, and the Secrets of
+// these releases must keep their names.
 func (c EncryptionKey) Hash() uint64 {
 	return hashStruct("ETCDEncryptionKeySecretConfig",
 		text("Provider", c.storedProvider()), text("Name", c.Name), number("SecretLength", c.SecretLength))

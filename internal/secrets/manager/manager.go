@@ -301,8 +301,8 @@ func (m *Manager) write(ctx context.Context, request secrets.Request) (*corev1.S
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create secret %q: %w", step.Desired.Name, err)
 		}
-		// Another process was faster, or the labels of the Secret had been removed. Its data is used if the operator wrote it, or if it is a
-		// donor.
+		// A Secret with this name exists: another process was faster, or the labels of the Secret had been removed. The data of the existing
+		// Secret is used if the operator wrote the Secret, or if the Secret is a donor. Otherwise the request fails.
 		existing, err := m.adopted(ctx, request.Config.LogicalName(), step.Desired.Name)
 		if err != nil {
 			return nil, err

@@ -40,9 +40,9 @@ func names(secret metav1.Object) string {
 
 func accountIndex(secret client.Object) []string { return []string{names(secret)} }
 
-// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. Of an event about another Secret it
-// passes only the resource version, so that an interrupted watch continues at the right place. It turns the change of such a Secret into a
-// deletion, because the Secret may have named a ServiceAccount before.
+// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. For another Secret that is listed or
+// created, it passes only the resource version, so that an interrupted watch continues at the right place. It turns the change of another
+// Secret into a deletion, because the Secret may have named a ServiceAccount before.
 func sift(event watch.Event) watch.Event {
 	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
 	switch {

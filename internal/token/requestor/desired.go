@@ -78,7 +78,8 @@ func changesFor(config *kubeconfig.Config, i issued) (changes, error) {
 	return changes{resourcesv1alpha1.DataKeyKubeconfig: encoded, resourcesv1alpha1.DataKeyCABundle: nil}, nil
 }
 
-// emptied returns the changes that remove the token from a Secret whose token is written to a target Secret.
+// emptied returns the changes that remove the token, the kubeconfig and the certificate authority from a Secret whose token is written to
+// a target Secret.
 func emptied() changes {
 	return changes{resourcesv1alpha1.DataKeyToken: nil, resourcesv1alpha1.DataKeyKubeconfig: nil, resourcesv1alpha1.DataKeyCABundle: nil}
 }

@@ -44,7 +44,7 @@ import (
 // errBehind means that the cache does not contain the latest version of a Secret yet. The event for that version will follow.
 var errBehind = errors.New("the cache is behind")
 
-// Reconciler keeps the tokens in Secrets valid, one Secret at a time. Its fields are set once, before start.
+// Reconciler keeps the tokens in Secrets valid. Each call of Reconcile handles one Secret. Its fields are set once, before start.
 type Reconciler struct {
 	// Secrets reads digests of Secrets of the source from the cache; see SourceCache.
 	Secrets client.Reader

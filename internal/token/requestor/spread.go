@@ -21,8 +21,8 @@ const (
 	step = 0.6180339887498949
 )
 
-// renewAfter returns how long from now to renew a token that is valid for the time remaining. The fraction, in [0,1), is the position in
-// the window of renewals.
+// renewAfter returns the time from now until a token must be renewed. The argument remaining is the time for which the token is still
+// valid. The argument fraction, in [0,1), is the position in the window of renewals.
 func renewAfter(remaining time.Duration, fraction float64) time.Duration {
 	base := share * float64(min(remaining, longestLifetime))
 	return time.Duration(base + fraction*jitter*base)

@@ -66,7 +66,8 @@ func (v *validated) post(e example) []string {
 	})
 }
 
-// write sends an example to the API server as a dry run. For an update it first creates the earlier object.
+// write sends an example to the API server as a dry run. For an update it first creates the earlier object, without a dry run, and removes
+// it at the end.
 func (v *validated) write(e example) error {
 	v.T.Helper()
 	request := e.request(v.T, v.Namespace)

@@ -128,7 +128,7 @@ func found(tb testing.TB, response review.Response) []string {
 	return causes(tb, encoded)
 }
 
-// causes returns the causes in an encoded Status, in the format of example.want.
+// causes returns the causes in a JSON list of causes, in the format of example.want.
 func causes(tb testing.TB, encoded []byte) []string {
 	tb.Helper()
 	var list []struct{ Reason, Field, Message string }

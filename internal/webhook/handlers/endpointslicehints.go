@@ -57,8 +57,8 @@ type endpoint struct {
 	Hints *endpointHints `json:"hints"`
 }
 
-// endpointHints is the part of the hints that the handler reads. Others contains hints that are not zones, and fields of a zone other than
-// the name. If Others is not empty, the hints are replaced.
+// endpointHints is the part of the hints that the handler reads. Its field Others contains hints that are not zones. The field Others of a
+// zone contains the fields of the zone other than the name. If one of these fields is not empty, the handler replaces the hints.
 type endpointHints struct {
 	ForZones []hintedZone   `json:"forZones"`
 	Others   jsontext.Value `json:",embed"`

@@ -129,7 +129,8 @@ func FuzzEndpointSliceHints(f *testing.F) {
 	})
 }
 
-// BenchmarkEndpointSliceHints judges an EndpointSlice of a hundred endpoints, the most that the EndpointSlice controller puts into one.
+// BenchmarkEndpointSliceHints judges an EndpointSlice of a hundred endpoints, the most that the EndpointSlice controller puts into one by
+// default.
 func BenchmarkEndpointSliceHints(b *testing.B) {
 	slice := discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}, AddressType: "IPv4",

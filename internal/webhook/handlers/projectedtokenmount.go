@@ -224,7 +224,7 @@ func mountAll(changes *patch.Patch, list string, containers []*tokenContainer) {
 	}
 }
 
-// tokenVolume returns a volume with the same sources as the volume that the API server mounts.
+// tokenVolume returns a volume with the same sources as the token volume that the API server adds to Pods.
 func tokenVolume(expirationSeconds int64) corev1.Volume {
 	authority := corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},

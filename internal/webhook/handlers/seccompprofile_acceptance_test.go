@@ -27,7 +27,8 @@ func TestUnconfinedProfileIsKept(t *testing.T) {
 		To(BeComparableTo(&corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Unconfined"}}))
 }
 
-// TestPodWithoutSecurityContextGetsTheProfile also posts such a Pod to the server, because API servers send an empty security context.
+// TestPodWithoutSecurityContextGetsTheProfile creates a Pod through an API server, which sends an empty security context to the webhook
+// server. So the test also posts a Pod without a security context to the webhook server itself.
 func TestPodWithoutSecurityContextGetsTheProfile(t *testing.T) {
 	t.Parallel()
 	e := seccompServed(t)

@@ -429,7 +429,7 @@ func systemPlaced(pod *corev1.Pod) bool {
 	return true
 }
 
-// BenchmarkSystemComponents judges a Pod; the look-up returns the taints of three pools.
+// BenchmarkSystemComponents judges a Pod; the look-up returns three taints.
 func BenchmarkSystemComponents(b *testing.B) {
 	taints := systemNodes{
 		{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"},

@@ -73,7 +73,8 @@ func newHvpas(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper)
 // For webhooks.highAvailabilityConfig, which watches Hvpas only while their definition exists.
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=hvpas.autoscaling.k8s.io,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// definitionInformer returns an informer of one object, so that no right to read other definitions is needed.
+// definitionInformer returns an informer of the CustomResourceDefinition of Hvpas only, so that no right to read other definitions is
+// needed.
 func definitionInformer(client metadata.Interface) toolscache.SharedIndexInformer {
 	resource := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	return metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, nil, func(options *metav1.ListOptions) {

@@ -1,9 +1,9 @@
 // Package lookup reads objects of the target cluster for handlers: annotations of Namespaces, the autoscaler of a workload, taints of
 // Nodes, and whether a ServiceAccount wants its tokens mounted. It writes nothing.
 //
-// The look-ups read from caches that contain only the needed fields, so they send no request while the caches are synced. The caches are
-// optional: an object that a cache does not contain is read from the API server at once, and no look-up waits for a cache. A cache may be
-// some milliseconds behind the API server. A caller that needs the current state uses a live look-up (MaxReplicasLive).
+// The look-ups read from caches that contain only the needed fields. The caches are optional: while a cache is not synced, or if it does
+// not contain the object of the look-up, the object is read from the API server at once. No look-up waits for a cache. A cache may be some
+// milliseconds behind the API server. A caller that needs the current state uses a live look-up (MaxReplicasLive).
 package lookup
 
 import (

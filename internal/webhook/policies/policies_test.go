@@ -133,8 +133,8 @@ func (r *trial) run(t *testing.T, handler string, objects ...client.Object) {
 			}
 		}
 	}
-	// The API server reads the new objects one after another, and may still use the objects of the handler before. When each example has
-	// succeeded, the API server has read all objects. Then every example is sent once more, without retries.
+	// The API server takes up the new policies one after another, and may still use the policies of the previous handler. When each example
+	// has succeeded, the API server uses all new policies. Then every example is sent once more, without retries.
 	own(func(g *WithT, i int) {
 		g.Eventually(func(g Gomega) { r.judge(g, i) }, binary.Patience).Should(Succeed())
 	})

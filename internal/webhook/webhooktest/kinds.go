@@ -62,7 +62,7 @@ func InstallKinds(t *testing.T) client.Client {
 	return c
 }
 
-// ObjectOf returns an object of an extension kind that has only metadata. An object of a cluster-scoped kind has no namespace.
+// ObjectOf returns an object of an extension kind. The object has only metadata. An object of a cluster-scoped kind has no namespace.
 func ObjectOf(kind extensionvalidation.Kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.Group + "/v1alpha1", "kind": kind.Kind}}
 	object.SetName(name)

@@ -16,7 +16,8 @@ type Credentials struct {
 	Server, Client map[string][]byte
 }
 
-// newCredentials generates the credentials of a server and of its client. Server is also the name of its Service in Namespace.
+// newCredentials generates the credentials of a server and of its client. The argument server is the name of the server, and of the
+// Service of the server in the namespace Namespace.
 func newCredentials(server string, source secretconfig.Source) (Credentials, error) {
 	made, err := secretconfig.Certificate{Name: server, CommonName: Namespace + ":" + server, Type: secretconfig.CA}.Generate(source)
 	if err != nil {

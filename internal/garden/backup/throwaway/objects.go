@@ -33,7 +33,7 @@ const (
 	databaseFolder                     = dataFolder + "/new.etcd"
 	// peerURL is the address of the only member. No other one connects to it.
 	peerURL = "http://localhost:2380"
-	// volumeSize is for the database and the snapshots that it is made from.
+	// volumeSize is the size limit of the volume for the restored database, and for the snapshots from which etcd-backup-restore restores it.
 	volumeSize = "24Gi"
 	// graceSeconds is the grace period of Pods: their data are not needed.
 	graceSeconds = 2
@@ -139,8 +139,9 @@ const (
 	configFolder           = "/var/etcd/config"
 )
 
-// etcdPod returns the Pod of etcd. First, etcd-backup-restore restores the snapshot. Then it runs beside etcd, as in the Garden, but
-// without access to snapshots: it can neither write nor delete one.
+// etcdPod returns the Pod of etcd. First, an init container with etcd-backup-restore restores the snapshot. Then etcd runs with
+// etcd-backup-restore as a sidecar, as in the Garden. But the sidecar has no access to snapshots: it can neither write nor delete a
+// snapshot.
 func etcdPod(p Programs) *corev1.Pod {
 	data := corev1.VolumeMount{Name: "data", MountPath: dataFolder}
 	mount := func(name, path string) corev1.VolumeMount {

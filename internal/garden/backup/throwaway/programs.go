@@ -22,7 +22,8 @@ type Programs struct {
 	Variables []corev1.EnvVar
 	Volumes   []corev1.Volume
 	Mounts    []corev1.VolumeMount
-	// Settings are the arguments of kube-apiserver that the data must fit: its kinds of objects, and the addresses of Services.
+	// Settings are the arguments of kube-apiserver that must fit the data: the feature gates, the API versions that are switched on or off,
+	// and the range of the IP addresses of Services.
 	Settings []string
 }
 

@@ -78,7 +78,7 @@ func keysIn(ctx context.Context, requests *http.Client, host, begin, end string)
 	return keys, answer.More, nil
 }
 
-// with returns the entries of both. If both have a key, the entry of other wins.
+// with returns the entries of c and of other. If c and other have the same key, the result contains the entry of other.
 func (c Contents) with(other Contents) Contents {
 	all := maps.Clone(c)
 	maps.Copy(all, other)

@@ -120,8 +120,9 @@ func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	return preparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
 
-// SetMarks adds two annotations to a Deployment whose Pods encrypt with a new key: NewKeyPopulated, and AnnotationEncryptionKey, whose
-// value is key, the name of the Secret with the new key. It changes no other Deployment.
+// SetMarks adds two annotations to the Deployment if the Pods of the Deployment encrypt with a new key: NewKeyPopulated, and
+// AnnotationEncryptionKey with the value key. Key is the name of the Secret with the new key. In all other cases, SetMarks changes
+// nothing.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
 	phase := v.Phases[rotation.ETCDEncryptionKey]
 	writes := phase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) || phase == operatorv1alpha1.RotationPrepared && live == nil

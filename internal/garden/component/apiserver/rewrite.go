@@ -29,9 +29,10 @@ const (
 	Snapshotted = "credentials.gardener.cloud/etcd-snapshotted"
 )
 
-// KeyLabel returns the value of the label KeyName for the Secret with an encryption key: its name and a digest of the key, at most 63
-// characters. Users of the virtual cluster may know the name before a rotation writes their objects again. Without the digest, they could
-// set the label in advance, and the rewrite would leave out their objects.
+// KeyLabel returns the value of the label KeyName for the Secret with an encryption key. The value consists of the first 50 characters of
+// the name of the Secret, and of a digest that depends on the key. It has at most 63 characters. Users of the virtual cluster may know the
+// name of the Secret before a rotation writes their objects again. Without the digest, they could set the label in advance, and the
+// rewrite would leave out their objects.
 func KeyLabel(key *corev1.Secret) string {
 	const longestName, digits = 50, 12
 	digest := hmac.New(sha256.New, key.Data[secretconfig.DataKeyEncryptionSecret])

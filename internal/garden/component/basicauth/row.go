@@ -19,8 +19,8 @@ const PasswordSecret = "observability-ingress"
 
 const serverSecret = Name + "-tls"
 
-// Component is the server that checks passwords. Web UIs are exposed after it is healthy. A step returns the objects, because the filter
-// depends on the routes in the cluster.
+// Component is the server that checks passwords for the gateway. The task that exposes web UIs starts after this server is healthy. A step
+// returns the objects, because the EnvoyFilter depends on the routes in the cluster.
 var Component = row()
 
 func row() component.Component {

@@ -65,7 +65,7 @@ const deletionProtected = "gardener.cloud/deletion-protected"
 // definition.
 var derived = []string{"verticalpodautoscalercheckpoints.autoscaling.k8s.io"}
 
-// IsDerived reports whether the objects of a definition, by its name, are made by a component that the operator deploys.
+// IsDerived reports whether a component that the operator deploys creates the objects of the definition with this name.
 func IsDerived(name string) bool { return slices.Contains(derived, name) }
 
 // ETCD returns the definitions for etcd-druid. Their deletion is protected.
@@ -103,7 +103,7 @@ func Perses() ([]*unstructured.Unstructured, error) { return copies(perses()) }
 // releaseAnnotation is an annotation of the definitions of prometheus-operator with its release.
 const releaseAnnotation = "operator.prometheus.io/version"
 
-// HasRelease reports whether a definition says which release of its program it is of, so that Newer can compare it.
+// HasRelease reports whether a definition has an annotation with the release of its program, so that Newer can compare releases.
 func HasRelease(definition *unstructured.Unstructured) bool {
 	return definition.GetAnnotations()[releaseAnnotation] != ""
 }
@@ -113,8 +113,9 @@ func IsOfGardener(definition *unstructured.Unstructured) bool {
 	return strings.HasSuffix(definition.GetName(), ".gardener.cloud")
 }
 
-// Newer returns why a definition of the cluster is newer than ours, or "": it is of a later release, or it has versions
-// of its kind that ours does not have. Objects may depend on them, so it must not be replaced.
+// Newer returns the reason why the live definition is newer than our definition, or "" if it is not newer. The live definition is newer if
+// it belongs to a later release of its program, or if it has versions of its kind that our definition does not have. Objects may depend on
+// a newer definition, so the operator must not replace it.
 func Newer(live, ours *unstructured.Unstructured) string {
 	theirs := live.GetAnnotations()[releaseAnnotation]
 	release, err := version.ParseGeneric(theirs)

@@ -74,9 +74,10 @@ func Objects(v values.Values) ([]client.Object, error) {
 	}, nil
 }
 
-// imageList returns the list of images that a user configured for etcd-druid, completed by the images of etcds that the list does not name.
-// etcd-druid takes the images with the suffix -next if its feature gate UpgradeEtcdVersion is on. The list contains each image with and
-// without the suffix, so that the gate does not change the version. Entries of the user keep fields that only etcd-druid knows.
+// imageList returns the list of images for etcd-druid: the list that a user configured, and the images of etcd-wrapper and
+// etcd-backup-restore, as far as the list of the user does not contain them. If the feature gate UpgradeEtcdVersion of etcd-druid is on,
+// etcd-druid uses the images whose names end with -next. imageList adds each image with both names, so that the feature gate does not
+// change the version. Entries of the user keep all fields, also fields that only etcd-druid knows.
 func imageList(v values.Values) (string, error) {
 	var list struct {
 		Images []map[string]any `json:"images"`

@@ -39,8 +39,8 @@ func BackupBucket(v values.Values, name string) *extensionsv1alpha1.BackupBucket
 	}
 }
 
-// BackupEntry returns the folder of a live bucket for the backups of the main etcd. If the controller of the bucket has generated
-// credentials, they replace the credentials that the Garden names.
+// BackupEntry returns the BackupEntry, which stands for the folder with the backups of the main etcd in a live bucket. If the controller
+// of the bucket has generated credentials, the BackupEntry refers to them, and not to the credentials that the Garden names.
 func BackupEntry(v values.Values, bucket *extensionsv1alpha1.BackupBucket) *extensionsv1alpha1.BackupEntry {
 	entry := &extensionsv1alpha1.BackupEntry{
 		TypeMeta:   object.Type(BackupEntryKind.GroupVersion().String(), BackupEntryKind.Kind),

@@ -26,7 +26,7 @@ var (
 // succeeded is the state of a last operation that has ended as desired.
 const succeeded = "Succeeded"
 
-// State is the part of an object that shows its progress. The objects of all kinds have it.
+// State contains the fields of an object that show its progress. The objects of all kinds in this package have these fields.
 type State struct {
 	metav1.ObjectMeta `json:"metadata"`
 

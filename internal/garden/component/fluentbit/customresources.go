@@ -9,7 +9,7 @@ import (
 // Expressions for lines of programs. The groups become fields of the record; log is the text.
 const (
 	klog = `^(?<severity>\w)(?<time>\d{4} [^\s]*)\s+(?<pid>\d+)\s+(?<source>[^ \]]+)\] (?<log>.*)$`
-	// logfmt is for programs that write the level first, and curatorLog for one that writes the caller first.
+	// logfmt is for programs that write the level first. curatorLog is for the curator of vali, which writes the caller first.
 	logfmt     = `^level=(?<severity>\w+)\s+(?:ts=(?<time>[^ ]+)\s+)?caller=(?<source>[^ ]+)\s+(?<log>.*)$`
 	curatorLog = `^caller=(?<source>[^ ]+)\s+level=(?<severity>\w+)\s+ts=(?<time>[^ ]+)\s+(?<log>.*)$`
 	etcdLog    = `^(?<time>\d{4}-\d{2}-\d{2}\s+[^ ]+)\s+(?<severity>\w+)\s+\|\s+(?<source>[^ :]*): (?<log>.*)$`

@@ -1,5 +1,5 @@
-// Package fluentbit returns the objects of fluent-bit 4.2, which reads the logs of containers and of some units of each node, and sends
-// them to a collector or to vali. fluent-operator makes a DaemonSet and a configuration out of them.
+// Package fluentbit returns the objects of fluent-bit 4.2. On each node, fluent-bit reads the logs of containers and of some systemd
+// units, and sends them to a collector or to vali. fluent-operator creates a DaemonSet and a configuration from some of these objects.
 package fluentbit
 
 import (

@@ -141,8 +141,9 @@ func imageTag(v values.Values) (string, error) {
 	return name[strings.LastIndex(name, ":")+1:], nil
 }
 
-// slicesFrom is the minor version of Kubernetes from which on kube-apiserver reads EndpointSlices of APIServices instead of Endpoints.
-// During an update to slicesOnlyFrom, the old Pods read EndpointSlices, too, so that no Endpoints are needed.
+// slicesFrom is the first minor version of Kubernetes whose kube-apiserver finds the servers of APIServices in EndpointSlices instead of
+// Endpoints. slicesOnlyFrom is the next minor version. While kube-apiserver is updated to slicesOnlyFrom, the old Pods read
+// EndpointSlices, too, so that no Endpoints are needed.
 const (
 	slicesFrom     = 33
 	slicesOnlyFrom = 34
@@ -160,8 +161,8 @@ func apiService(of metav1.GroupVersion, bundle []byte) *apiregistrationv1.APISer
 	}
 }
 
-// service has no selector: there are no Pods in the virtual cluster, and kube-controller-manager would replace the endpoints by an empty
-// list.
+// service returns the Service in the virtual cluster. The Service has no selector, because there are no Pods in the virtual cluster: with
+// a selector, kube-controller-manager would replace the endpoints by an empty list.
 func service() *corev1.Service {
 	service := gardener.VirtualOwner(role).Service(Name, nil, object.ServicePort("", servicePort, Port))
 	service.Spec.Selector = nil

@@ -30,8 +30,8 @@ var notOfProjects = strings.Join([]string{
 	"!variables.name.startsWith('gardener.cloud:extension:project:') : false",
 }, " ")
 
-// projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver reads it too, with its
-// admission plugin ValidatingAdmissionPolicy, which must not be disabled.
+// projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver reads the policy,
+// too, with its admission plugin ValidatingAdmissionPolicy. Therefore this plugin must not be disabled.
 func projectPolicy(owner object.Owner) []client.Object {
 	meta := object.Owner{Labels: owner.Labels}.Meta(policyName)
 	const version = "admissionregistration.k8s.io/v1"

@@ -25,7 +25,8 @@ func leastReplicas(v values.Values) int32 {
 	return 2
 }
 
-// replicas returns the replicas of the live Deployment if there is one, because the autoscaler changes them.
+// replicas returns the number of replicas of the live Deployment, because the autoscaler changes this number. If there is no live
+// Deployment, or if the number is 0, it returns the least number of replicas.
 func replicas(v values.Values, live *appsv1.Deployment) int32 {
 	if live != nil && ptr.Deref(live.Spec.Replicas, 0) > 0 {
 		return *live.Spec.Replicas

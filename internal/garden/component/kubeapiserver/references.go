@@ -200,7 +200,8 @@ func readAuthorizers(k versions.Kubernetes, content []byte, known []string) ([]A
 	return webhooks, nil
 }
 
-// decodeStrictly refuses fields that do not exist, also if only their case is wrong, as kube-apiserver does.
+// decodeStrictly decodes YAML. Like kube-apiserver, it refuses fields that do not exist, also if the name of a field is only wrong in
+// upper and lower case.
 func decodeStrictly(content []byte, into any) error {
 	converted, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {

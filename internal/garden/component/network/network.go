@@ -54,7 +54,8 @@ func ClientsOf(services ...string) map[string]string {
 	return labels
 }
 
-// From returns the annotation of a Service that allows the Pods with an alias to connect to ports of its Pods.
+// From returns the annotation of a Service. The annotation allows all Pods with the label of the alias to connect to the given ports of
+// the Pods of the Service.
 func From(alias string, ports ...int32) map[string]string {
 	return map[string]string{
 		resourcesv1alpha1.NetworkingFromPrefix + alias + resourcesv1alpha1.NetworkingAllowedPortsSuffix: portList(ports),

@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// ManagedResource is the name of the ManagedResource with these objects.
+// ManagedResource is the name of the ManagedResource with the objects of this package.
 const ManagedResource = "garden-networkpolicies"
 
 // Objects returns the policies of the namespace of the Garden.

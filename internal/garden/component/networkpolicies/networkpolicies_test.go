@@ -100,7 +100,7 @@ func TestNothingLeftIsNothingAllowed(t *testing.T) {
 	}
 }
 
-// The policy of netpol-controller must select its Pods, and no others.
+// The policy for netpol-controller must select the Pods of netpol-controller, and no other Pods.
 func TestPodsOfTheControllerHaveItsPolicy(t *testing.T) {
 	g := NewWithT(t)
 	objects, err := resourcemanager.Objects(values.Values{Operator: values.Operator{

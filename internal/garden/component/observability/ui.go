@@ -74,8 +74,8 @@ func Exposed(v values.Values) []UI {
 	return slices.DeleteFunc(UIs(), func(ui UI) bool { return !ui.isDeployed(v) })
 }
 
-// Hidden returns why the web UIs that the operator deploys are not exposed, and how to reach the first one, in one sentence. It returns ""
-// if they are exposed, or if there are none.
+// Hidden returns a sentence which says why the web UIs that the operator deploys are not exposed, and how users reach the first of these
+// web UIs. It returns "" if the web UIs are exposed, or if the operator deploys no web UI.
 func Hidden(v values.Values, namespace string) string {
 	all := UIs()
 	i := slices.IndexFunc(all, func(ui UI) bool { return ui.isDeployed(v) })
@@ -90,7 +90,8 @@ func Hidden(v values.Values, namespace string) string {
 		reason, namespace, all[i].Service, all[i].forwarded())
 }
 
-// forwarded returns the argument of kubectl port-forward for the port: local programs may not listen on low ports.
+// forwarded returns the argument of kubectl port-forward for the port of the Service. The local port is the port of the Pods, because
+// local programs may not listen on low ports.
 func (ui UI) forwarded() string {
 	if ui.Port == ui.PodPort {
 		return strconv.Itoa(int(ui.Port))

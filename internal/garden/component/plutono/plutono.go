@@ -212,7 +212,8 @@ func environment() []corev1.EnvVar {
 	return all
 }
 
-// refresherContainer returns a sidecar that writes the data of the ConfigMaps with a label to files, and then makes the program read them.
+// refresherContainer returns a sidecar. The sidecar writes the data of the ConfigMaps with a label to files, and then makes Plutono read
+// the files.
 func refresherContainer(v values.Values, image, subject, folder, label string, mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name: subject + "-refresher", Image: image, VolumeMounts: mounts, Resources: pods.Requests("5m", "85M"),

@@ -90,8 +90,9 @@ func adapt(d *appsv1.Deployment, kubeconfig string) {
 
 type section = map[string]any
 
-// file returns the configuration file, with the quotas that gardener-controller-manager gets, because it compares them with the quotas in
-// Projects. A Garden has no settings for stale Projects: both programs have the same defaults, and delete stale Projects.
+// file returns the configuration file. It contains the same quotas as the configuration of gardener-controller-manager, because
+// gardener-controller-manager compares its quotas with the quotas of Projects. The file contains no settings for stale Projects, because a
+// Garden has none: both programs have the same defaults, and delete stale Projects.
 func file(v values.Values) (string, error) {
 	project := section{"concurrentSyncs": 20}
 	if quotas := v.GardenerControllerManager.DefaultProjectQuotas; len(quotas) > 0 {

@@ -46,7 +46,7 @@ type Credentials struct {
 type Seeds struct {
 	// Hosts are the names of the servers, sorted.
 	Hosts []string
-	// Data are the user and the password for all of them: the data of a Secret of global monitoring.
+	// Data are the user and the password for all these servers: the data of a Secret of global monitoring.
 	Data map[string][]byte
 }
 
@@ -133,8 +133,8 @@ func toBinaries(owner object.Owner) client.Object {
 // binaries returns a label of all of Espalier's own binaries.
 func binaries() map[string]string { return map[string]string{"app.kubernetes.io/part-of": "espalier"} }
 
-// objects returns the scrape configuration for the Prometheus of each Seed, and the Secret with the password. The certificates of these
-// servers are not verified, because only the Seeds know their authorities.
+// objects returns the scrape configuration for the Prometheus of all Seeds, and the Secret with the user and the password. Prometheus does
+// not verify the certificates of the servers in Seeds, because only the Seeds know the authorities of these certificates.
 func (s Seeds) objects(v values.Values) []client.Object {
 	if len(s.Hosts) == 0 {
 		return nil

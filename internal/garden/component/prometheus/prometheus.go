@@ -25,7 +25,7 @@ const (
 	servicePort = 80
 	portName    = "web"
 
-	// clusterRole has the rights of all instances. Row prometheus-operator deploys it.
+	// clusterRole is the name of the ClusterRole with the rights of all instances. Row prometheus-operator deploys the ClusterRole.
 	clusterRole = "prometheus"
 
 	// keptOfServer is a regular expression for the metrics that an instance keeps of itself.

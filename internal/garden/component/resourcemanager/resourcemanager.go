@@ -56,7 +56,8 @@ func NetworkPolicyController() map[string]string {
 // part is a Deployment of a resource manager, with one of Espalier's binaries.
 type part struct {
 	binary, name string
-	// lease is the name of the lease of managedresource-controller. Other binaries append their names.
+	// lease is the name of the lease of managedresource-controller. Every other binary appends its own name to this name, and uses the result
+	// as the name of its own lease.
 	lease    string
 	selector map[string]string
 	config   section

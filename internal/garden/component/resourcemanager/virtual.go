@@ -223,7 +223,8 @@ func Bootstrapped(access *corev1.Secret, set *resourcesv1alpha1.ManagedResource,
 	return managedresources.CheckAppliedAndHealthy(set)
 }
 
-// tokenProblem returns why a Secret has no token that is renewed, or "".
+// tokenProblem returns the reason why the access Secret has no token, or why its token was not renewed in time. It returns "" if there is
+// no such problem.
 func tokenProblem(access *corev1.Secret, now time.Time) string {
 	if access == nil {
 		return "there is no Secret " + AccessSecret

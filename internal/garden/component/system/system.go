@@ -20,7 +20,8 @@ const Critical = deployable.CriticalPriority
 const (
 	// Class500 is for etcds and API servers.
 	Class500 = "gardener-garden-system-500"
-	// Class400 is for the resource manager of the virtual cluster and gardener-admission-controller.
+	// Class400 is for the resource manager of the virtual cluster, gardener-admission-controller, and the admission controllers of
+	// Extensions.
 	Class400 = "gardener-garden-system-400"
 	// Class300 is for the admission of the vertical pod autoscaler, etcd-druid, nginx-ingress and kube-controller-manager.
 	Class300 = "gardener-garden-system-300"

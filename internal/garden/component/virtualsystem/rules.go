@@ -25,7 +25,7 @@ func administratorRules() []rbacv1.PolicyRule {
 			"manage-members", "modify-spec-tolerations-whitelist", "modify-spec-kubernetes", "modify-spec-machineimages",
 			"modify-spec-providerconfig", "mark-self-hosted",
 		)...),
-		// The rule does not name all resources: one of them is for tokens of workload identities.
+		// The rule names resources instead of "*", because "*" would include the right to create tokens of workload identities.
 		rights.Rule(rights.SecurityGroup, "credentialsbindings;workloadidentities", full()...),
 		rights.Rule(rights.CertificatesGroup, "certificatesigningrequests", full("approve", "deny")...),
 	}, clusterRules(full())...)

@@ -25,8 +25,8 @@ const (
 	Namespace = "garden"
 	// PublicNamespace is the namespace of objects that all users may read.
 	PublicNamespace = "gardener-system-public"
-	// ProbeNamespace has the ServiceAccount ProbeAccount, which has no rights. With tokens of it, a rotation checks which keys the API servers
-	// accept.
+	// ProbeNamespace is the namespace of the ServiceAccount ProbeAccount, which has no rights. With tokens of this ServiceAccount, a rotation
+	// checks which keys the API servers accept.
 	ProbeNamespace = metav1.NamespaceSystem
 	ProbeAccount   = "rotation-probe"
 )

@@ -16,7 +16,8 @@ func TestObjectsAreAsInTheGoldenFiles(t *testing.T) {
 	goldentest.Compare(t, "", map[string][]client.Object{"all": virtualsystem.Objects()})
 }
 
-// A rule with a star would include the right to create tokens of workload identities, and so to act as any of them.
+// A rule with "*" would include the right to create tokens of workload identities. A user with such a token acts as this workload
+// identity.
 func TestNoRoleHasAllVerbsOrAllResourcesOfTheSecurityGroup(t *testing.T) {
 	g := NewWithT(t)
 	roles := 0

@@ -26,7 +26,7 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// ManagedResource is the name of the ManagedResource with these objects.
+// ManagedResource is the name of the ManagedResource that contains the result of Objects.
 const ManagedResource = "vpa"
 
 // Authority is the certificate authority of the webhook, and serverSecret the logical name of its certificate.

@@ -40,7 +40,8 @@ func kinds() []schema.GroupVersionKind {
 	}
 }
 
-// retryKinds is the pause until a kind that was not served is asked for again.
+// retryKinds is the pause before the next attempt, if the API server does not serve a kind yet, or if the ControllerInstallations of the
+// virtual cluster are not known yet.
 const retryKinds = 10 * time.Second
 
 // Runtime writes the condition RequiredRuntime.
@@ -78,7 +79,8 @@ func (r *Runtime) Reconcile(ctx context.Context, e *operatorv1alpha1.Extension) 
 	return ctrl.Result{}, nil
 }
 
-// existing returns the resources of class garden in the runtime cluster, and false if a kind is not served yet.
+// existing returns the resources of class garden in the runtime cluster. Complete is false if the API server does not serve one of the
+// kinds yet.
 func (r *Runtime) existing(ctx context.Context) (found map[resource]bool, complete bool, err error) {
 	found, complete = map[resource]bool{}, true
 	for _, kind := range kinds() {

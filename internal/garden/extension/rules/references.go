@@ -80,8 +80,8 @@ var credentialLabels = []struct{ key, value string }{
 // encryptionRole is the end of the label role of Secrets with encryption configurations, which contain keys.
 const encryptionRole = "-etcd-encryption-configuration"
 
-// IsCredential reports whether a Secret with these labels contains a key, a token or a kubeconfig of the Garden itself. Extensions must not
-// refer to it: it would be copied into the virtual cluster, or into values.
+// IsCredential reports whether a Secret with these labels contains a key, a token or a kubeconfig of the Garden itself. Extensions must
+// not refer to such a Secret, because the operator would copy its data into the virtual cluster, or into the values of a chart.
 func IsCredential(labels map[string]string) bool {
 	return strings.HasSuffix(labels["role"], encryptionRole) ||
 		slices.ContainsFunc(credentialLabels, func(l struct{ key, value string }) bool {

@@ -46,8 +46,7 @@ type EspalierManagedResource struct {
 // EspalierAccounts chooses the ServiceAccount of a ManagedResource: the one that its annotation espalier.dev/service-account names,
 // else the one for its namespace, else the default.
 type EspalierAccounts struct {
-	// Lockdown refuses a ManagedResource for which no ServiceAccount is chosen, and watches objects with the rights of the ServiceAccounts.
-	// False: the controller applies such a ManagedResource, and watches all objects, with its own rights.
+	// Lockdown refuses a ManagedResource for which no ServiceAccount is chosen. False: the controller applies it with its own rights.
 	Lockdown *bool `json:"lockdown,omitempty"`
 	// Default is the name of a ServiceAccount that is expected in every namespace. Empty: there is no default.
 	Default string `json:"default,omitempty"`

@@ -163,7 +163,7 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 	})
 	watcher := observe.New(lifetime, observe.Options{
 		Client: metadataClient, Label: resourcesv1alpha1.ManagedBy, Value: ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
-		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods, As: watchAs(clusters, whole),
+		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods,
 		Clock: clusters.Clock, Log: log.WithName("watches"),
 	})
 	autoscalers := observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
@@ -171,22 +171,6 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 		Clock: clusters.Clock, Log: log.WithName("autoscalers"),
 	})
 	return &sight{watcher: watcher, autoscalers: autoscalers, pods: pods, whole: whole}, nil
-}
-
-// watchAs returns the function that creates the clients for watches with the rights of a user. They share the connections of the process.
-func watchAs(clusters *process.Clusters, whole *observe.WholeObjects) func(string) (metadata.Interface, *observe.WholeObjects, error) {
-	return func(user string) (metadata.Interface, *observe.WholeObjects, error) {
-		connection := identity.Connection(clusters.TargetHTTPClient, user)
-		metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, connection)
-		if err != nil {
-			return nil, nil, fmt.Errorf("create metadata client of user %q: %w", user, err)
-		}
-		wholeAs, err := whole.With(clusters.TargetConfig, connection)
-		if err != nil {
-			return nil, nil, fmt.Errorf("create client of user %q: %w", user, err)
-		}
-		return metadataClient, wholeAs, nil
-	}
 }
 
 // targetNamespaces returns the namespaces to which the connection to the target is restricted; nil if there is no separate connection.

@@ -183,7 +183,10 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
 	const rbac, name = "rbac.authorization.k8s.io/v1 ", "espalier-managedresource-controller-"
 	own := []string{rbac + "ClusterRoleBinding  " + name + "cluster-admin"}
-	inTarget := []string{rbac + "ClusterRoleBinding  " + name + "target-base"}
+	inTarget := []string{
+		rbac + "ClusterRole  " + name + "target-impersonation", rbac + "ClusterRoleBinding  " + name + "target-impersonation",
+		rbac + "ClusterRoleBinding  " + name + "target-base",
+	}
 	inBoth := []string{rbac + "ClusterRole  " + name + "impersonate", rbac + "RoleBinding shop " + name + "impersonate"}
 	for values, want := range map[string]struct{ present, absent []string }{
 		"{}": {own, slices.Concat(inTarget, inBoth)},

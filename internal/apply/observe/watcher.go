@@ -3,9 +3,8 @@
 // depends on more. A set is a ManagedResource. A verdict says why an object is not healthy; it is computed from the whole object.
 //
 // A watch starts when a set needs a kind and stops a minute after the last set stopped needing it. If the API server forbids a cluster-wide
-// watch, watches of single namespaces replace it. A watch with the rights of a ServiceAccount serves a single namespace from the start. A
-// look-up of an object that no watch covers returns Unwatched, and the caller reads the object live. The package makes no decisions and
-// never writes.
+// watch, watches of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the
+// object live. The package makes no decisions and never writes.
 package observe
 
 import (
@@ -22,9 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/espalier-dev/espalier/internal/health"
@@ -60,9 +57,6 @@ type Need struct {
 	Namespaces []string
 	// Name restricts the watch to one object, with or without the managed-by label. Namespaces then contains only its namespace.
 	Name string
-	// User is the user with whose rights the objects are watched, "" for the rights of Options.Client. Namespaced kinds are then watched in
-	// each namespace.
-	User string
 	// Whole requests verdicts for a kind without a health rule of its own. They are computed from the status of the whole objects.
 	Whole bool
 }
@@ -70,8 +64,6 @@ type Need struct {
 // Options configure a Watcher.
 type Options struct {
 	Client metadata.Interface
-	// As returns clients like Client and Whole that have the rights of another user. It may be nil if no Need has a User.
-	As func(user string) (metadata.Interface, *WholeObjects, error)
 	// Label and Value are the key and the value of the managed-by label.
 	Label, Value string
 	// Namespaces are the namespaces in which namespaced kinds are watched; empty means all.
@@ -99,9 +91,7 @@ type Watcher struct {
 
 	mu      sync.RWMutex
 	watches map[scope]*kindWatch
-	// others contains the users of watches that have the rights of another user, by their scope without the user.
-	others map[scope][]string
-	users  map[types.NamespacedName][]usage
+	users   map[types.NamespacedName][]usage
 	// finished contains the Jobs that finished and that Kubernetes deletes, or has deleted, because they have ttlSecondsAfterFinished.
 	finished map[types.NamespacedName]struct{}
 }
@@ -110,17 +100,10 @@ type Watcher struct {
 var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 
 // scope selects the objects that one watch covers: all objects of a kind, the objects in one namespace, or one object. An empty namespace
-// or name selects all. All versions of a kind share a watch, because they have the same metadata. user is Need.User.
+// or name selects all. All versions of a kind share a watch, because they have the same metadata.
 type scope struct {
 	kind            schema.GroupKind
 	namespace, name string
-	user            string
-}
-
-// with returns the scope for another user.
-func (s scope) with(user string) scope {
-	s.user = user
-	return s
 }
 
 type kindWatch struct {
@@ -148,8 +131,8 @@ func New(lifetime context.Context, options Options) *Watcher {
 		options.OnVerdict = func(schema.GroupKind, string, string) {}
 	}
 	return &Watcher{
-		options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, others: map[scope][]string{},
-		users: map[types.NamespacedName][]usage{}, finished: map[types.NamespacedName]struct{}{},
+		options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{},
+		finished: map[types.NamespacedName]struct{}{},
 	}
 }
 
@@ -246,29 +229,29 @@ func (w *Watcher) removeUser(by usage, now time.Time) {
 	}
 }
 
-// scopes lists the watches that serve a need: one watch of all namespaces, or one for each namespace if that is denied, Options.Namespaces
-// is set, or the need has a user. The caller has locked mu.
+// scopes lists the watches that serve a need: one watch of all namespaces, or, if that is denied or Options.Namespaces is set, one for each
+// namespace. The caller has locked mu.
 func (w *Watcher) scopes(need Need) []scope {
 	if need.Name != "" {
-		return []scope{{kind: need.Kind, namespace: cmp.Or(need.Namespaces...), name: need.Name, user: need.User}}
+		return []scope{{kind: need.Kind, namespace: cmp.Or(need.Namespaces...), name: need.Name}}
 	}
-	wide := scope{kind: need.Kind, user: need.User}
+	wide := scope{kind: need.Kind}
 	if !need.Namespaced {
 		return []scope{wide}
 	}
 	restricted := len(w.options.Namespaces) > 0
 	known := w.watches[wide]
 	// A reason other than Forbidden, such as an unserved kind, applies to single namespaces too.
-	if !restricted && need.User == "" && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
+	if !restricted && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
 		return []scope{wide}
 	}
 	var narrow []scope
-	if !restricted && need.User == "" {
+	if !restricted {
 		narrow = append(narrow, wide) // the wide watch is retried as long as it has users
 	}
 	for _, namespace := range need.Namespaces {
 		if !restricted || slices.Contains(w.options.Namespaces, namespace) {
-			narrow = append(narrow, scope{kind: need.Kind, namespace: namespace, user: need.User})
+			narrow = append(narrow, scope{kind: need.Kind, namespace: namespace})
 		}
 	}
 	return narrow
@@ -322,13 +305,9 @@ func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whol
 		known.stopWatch()
 	}
 	w.watches[s] = started
-	if known == nil && s.user != "" {
-		w.others[s.with("")] = append(w.others[s.with("")], s.user)
-	}
-	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name, "user", s.user)
-	objects, connection := w.objects(s, resource, whole)
+	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
 	go reflector.Run(ctx, reflector.Options{
-		Name: "managed " + resource.String(), Client: w.client(s, objects, started), Connection: connection, Log: log,
+		Name: "managed " + resource.String(), Client: w.client(s, resource, started), Connection: w.options.Client, Log: log,
 	}, started.store.keep, started.store)
 }
 
@@ -358,37 +337,16 @@ func (w *Watcher) stopIdleWatches() {
 		if each.users == 0 && now.Sub(each.idleSince) >= idleTimeout {
 			each.stopWatch()
 			delete(w.watches, s)
-			w.removeOther(s)
 		}
 	}
 }
 
-// removeOther removes the user of a stopped watch from others. The caller has locked mu.
-func (w *Watcher) removeOther(s scope) {
-	shared := s.with("")
-	w.others[shared] = slices.DeleteFunc(w.others[shared], func(user string) bool { return user == s.user })
-	if len(w.others[shared]) == 0 {
-		delete(w.others, shared)
+// client returns the client for the objects of a scope.
+func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *kindWatch) reflector.Client {
+	objects := reflector.Untyped(w.options.Client.Resource(resource).Namespace(s.namespace))
+	if state.whole {
+		objects = w.options.Whole.client(resource, s.kind, s.namespace)
 	}
-}
-
-// objects returns the client for the objects of a kind with the rights of the scope, and the client of client-go that it uses.
-func (w *Watcher) objects(s scope, resource schema.GroupVersionResource, wholeObjects bool) (objects reflector.Client, connection any) {
-	metadataOnly, whole, err := w.options.Client, w.options.Whole, error(nil)
-	if s.user != "" {
-		metadataOnly, whole, err = w.options.As(s.user)
-	}
-	switch {
-	case err != nil:
-		return failing(err), nil
-	case wholeObjects:
-		return whole.client(resource, s.kind, s.namespace), metadataOnly
-	}
-	return reflector.Untyped(metadataOnly.Resource(resource).Namespace(s.namespace)), metadataOnly
-}
-
-// client returns a client that lists and watches only the objects of a scope, and records whether the API server allows that.
-func (w *Watcher) client(s scope, objects reflector.Client, state *kindWatch) reflector.Client {
 	narrow := func(options *metav1.ListOptions) {
 		if s.name != "" {
 			options.FieldSelector = "metadata.name=" + s.name
@@ -397,14 +355,6 @@ func (w *Watcher) client(s scope, objects reflector.Client, state *kindWatch) re
 		options.LabelSelector = w.options.Label + "=" + w.options.Value
 	}
 	return state.access.client(objects, narrow, func(change accessChange, err error) { w.onAccessChange(s, state, change, err) })
-}
-
-// failing returns a client whose requests fail.
-func failing(err error) reflector.Client {
-	return &cache.ListWatch{
-		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, err },
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, err },
-	}
 }
 
 // onListing records a complete listing of a watch.
@@ -418,7 +368,7 @@ func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
 // onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and when the
 // API server allows it again, because the watch may then show changes that no set has processed.
 func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange, err error) {
-	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace, "user", s.user)
+	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
 	switch change {
 	case accessUnchanged:
 		return
@@ -452,7 +402,7 @@ func (w *Watcher) stopNarrowWatches(s scope, state *kindWatch) {
 		}
 		var wide []usage
 		for _, each := range scopes {
-			if each.kind == s.kind && each.user == s.user && each.namespace != "" && each.name == "" {
+			if each.kind == s.kind && each.namespace != "" && each.name == "" {
 				w.removeUser(each, now)
 				continue
 			}
@@ -464,42 +414,34 @@ func (w *Watcher) stopNarrowWatches(s scope, state *kindWatch) {
 
 // Lookup returns the observed state of an object that has the managed-by label. It sends no request.
 func (w *Watcher) Lookup(kind schema.GroupKind, namespace, name string) (Object, Presence) {
-	return w.lookup(namespace, name, covering(kind, namespace, name)...)
-}
-
-// covering lists the scopes that contain an object, the narrowest first.
-func covering(kind schema.GroupKind, namespace, name string) []scope {
-	return []scope{{kind: kind, namespace: namespace, name: name}, {kind: kind, namespace: namespace}, {kind: kind}}
+	return w.lookup(namespace, name, scope{kind, namespace, name}, scope{kind, namespace, ""}, scope{kind, "", ""})
 }
 
 // LookupNamed returns the observed state of an object that a Need selects by Name, regardless of its labels.
 func (w *Watcher) LookupNamed(kind schema.GroupKind, namespace, name string) (Object, Presence) {
-	return w.lookup(namespace, name, scope{kind: kind, namespace: namespace, name: name})
+	return w.lookup(namespace, name, scope{kind, namespace, name})
 }
 
 func (w *Watcher) lookup(namespace, name string, scopes ...scope) (Object, Presence) {
-	synced := w.syncedWatches(scopes)
-	if len(synced) == 0 {
+	covering := w.syncedWatches(scopes)
+	if len(covering) == 0 {
 		return Object{}, Unwatched
 	}
-	if object, found := synced[0].store.lookup(types.NamespacedName{Namespace: namespace, Name: name}); found {
+	if object, found := covering[0].store.lookup(types.NamespacedName{Namespace: namespace, Name: name}); found {
 		return object, Present
 	}
 	return Object{}, Absent
 }
 
-// syncedWatches returns the watches of the scopes, of all users, that are not denied and have listed their objects, in the order of the
-// scopes.
+// syncedWatches returns the watches of the scopes that are not denied and have listed their objects, in the order of the scopes.
 func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	var found []*kindWatch
 	for _, s := range scopes {
-		for _, user := range slices.Concat([]string{""}, w.others[s]) {
-			each := w.watches[s.with(user)]
-			if each != nil && !each.isDenied() && each.store.first.isDone() {
-				found = append(found, each)
-			}
+		each := w.watches[s]
+		if each != nil && !each.isDenied() && each.store.first.isDone() {
+			found = append(found, each)
 		}
 	}
 	return found
@@ -508,9 +450,9 @@ func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
 // Record stores the result of a write of Espalier, so that the event of that write in the watch is not reported as a change.
 func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 	key := keyOf(object)
-	scopes := covering(kind, key.Namespace, key.Name)
-	if object.GetLabels()[w.options.Label] != w.options.Value {
-		scopes = scopes[:1] // only a watch of this object shows objects without the label
+	scopes := []scope{{kind, key.Namespace, key.Name}}
+	if object.GetLabels()[w.options.Label] == w.options.Value {
+		scopes = append(scopes, scope{kind, key.Namespace, ""}, scope{kind, "", ""})
 	}
 	for _, each := range w.syncedWatches(scopes) {
 		each.store.recordOwnWrite(key, each.store.condenseAnswer(object))
@@ -544,7 +486,7 @@ func (w *Watcher) HasFinished(kind schema.GroupKind, namespace, name string) boo
 // DropFirstMetadata drops the FirstMetadata of an object that a set has processed.
 func (w *Watcher) DropFirstMetadata(kind schema.GroupKind, namespace, name string) {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	for _, each := range w.syncedWatches(covering(kind, namespace, name)) {
+	for _, each := range w.syncedWatches([]scope{{kind, namespace, name}, {kind, namespace, ""}, {kind, "", ""}}) {
 		each.store.dropFirstMetadata(key)
 	}
 }

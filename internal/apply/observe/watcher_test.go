@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -59,57 +58,6 @@ func TestWatchOfAllNamespacesIsRetriedAndReplacesNarrowWatches(t *testing.T) {
 	g.Expect(w.Watches()).To(Equal(1), "a set that takes its place may need it")
 	clk.Step(time.Minute)
 	g.Eventually(w.Watches).WithTimeout(30 * time.Second).Should(BeZero())
-}
-
-// A watch with the rights of a user serves one namespace, and shows its objects to all callers until it stops.
-func TestWatchesHaveTheRightsOfUsers(t *testing.T) {
-	g := NewWithT(t)
-	scheme := metadatafake.NewTestScheme()
-	g.Expect(metav1.AddMetaToScheme(scheme)).To(Succeed())
-	clk := clocktesting.NewFakeClock(time.Unix(0, 0))
-	w := New(t.Context(), Options{
-		Label: "managed", Value: "us", Clock: clk, Log: logr.Discard(), OnChange: func(schema.GroupKind, string, string) {},
-		As: func(user string) (metadata.Interface, *WholeObjects, error) {
-			client := metadatafake.NewSimpleMetadataClient(scheme)
-			client.PrependReactor("list", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				if user == "guest" || action.GetNamespace() != "a" {
-					return true, nil, forbidden
-				}
-				return false, nil, nil
-			})
-			return client, nil, nil
-		},
-	})
-	kind := schema.GroupKind{Kind: "Secret"}
-	use := func(set, as string) {
-		w.Use(t.Context(), types.NamespacedName{Name: set}, []Need{{
-			Resource: schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, Kind: kind, Namespaced: true, Namespaces: []string{"a", "b"},
-			User: as,
-		}})
-	}
-	knowledge := func() []any {
-		_, inA := w.Lookup(kind, "a", "x")
-		_, inB := w.Lookup(kind, "b", "x")
-		return []any{w.Watches(), inA, inB}
-	}
-	use("one", "guest")
-	g.Expect(knowledge()).To(Equal([]any{0, Unwatched, Unwatched}))
-	use("two", "cook")
-	use("three", "cook")
-	use("four", "waiter")
-	g.Expect(knowledge()).To(Equal([]any{2, Absent, Unwatched}))
-	for _, set := range []string{"two", "four"} {
-		w.Release(types.NamespacedName{Name: set})
-	}
-	clk.Step(time.Minute)
-	g.Eventually(knowledge).WithTimeout(30 * time.Second).Should(Equal([]any{1, Absent, Unwatched}))
-	w.Release(types.NamespacedName{Name: "three"})
-	w.Release(types.NamespacedName{Name: "one"})
-	clk.Step(time.Minute)
-	g.Eventually(knowledge).WithTimeout(30 * time.Second).Should(Equal([]any{0, Unwatched, Unwatched}))
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	g.Expect(w.others).To(BeEmpty())
 }
 
 // When its context ends, Use returns without the first listings for which it waits.

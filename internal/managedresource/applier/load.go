@@ -144,7 +144,7 @@ func (r *Reconciler) needs(p *pass) []observe.Need {
 func (r *Reconciler) need(p *pass, kind schema.GroupVersionKind) (need observe.Need, served bool) {
 	resource, err := r.Target.Resource(kind)
 	return observe.Need{
-		Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced, User: r.Identity.Watcher(p.mr),
+		Resource: resource.Resource, Kind: kind.GroupKind(), Namespaced: resource.Namespaced,
 		Whole: p.set.Kstatus && !r.Registered(kind), // then health depends on the status although the kind has no health rule
 	}, err == nil
 }

@@ -45,15 +45,6 @@ func (r Rules) User(mr *resourcesv1alpha1.ManagedResource) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", mr.Namespace, name)
 }
 
-// Watcher returns the name of the user with whose rights the objects of a set are watched; "" if the controller watches them with its own
-// rights.
-func (r Rules) Watcher(mr *resourcesv1alpha1.ManagedResource) string {
-	if !r.lockdown() {
-		return ""
-	}
-	return r.User(mr)
-}
-
 func (r Rules) lockdown() bool {
 	return r.EspalierAccounts != nil && ptr.Deref(r.Lockdown, false)
 }
@@ -85,18 +76,13 @@ func (l Live) As(user string) (client.Reader, error) {
 	if user == "" {
 		return l.GetAPIReader(), nil
 	}
-	connection := Connection(l.GetHTTPClient(), user)
+	connection := &http.Client{
+		Transport: transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, l.GetHTTPClient().Transport),
+		Timeout:   l.GetHTTPClient().Timeout,
+	}
 	reader, err := client.New(l.GetConfig(), client.Options{HTTPClient: connection, Scheme: l.GetScheme(), Mapper: l.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("create client of user %q: %w", user, err)
 	}
 	return reader, nil
-}
-
-// Connection returns a client that shares the connections of another one, and sends requests with the rights of a user.
-func Connection(shared *http.Client, user string) *http.Client {
-	return &http.Client{
-		Transport: transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, shared.Transport),
-		Timeout:   shared.Timeout,
-	}
 }

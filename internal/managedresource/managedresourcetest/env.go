@@ -49,8 +49,8 @@ func New(t *testing.T, options Options) *Env {
 	})
 }
 
-// NewImpersonating is New for a controller that applies every set as a ServiceAccount: it may use the ServiceAccounts of the env's
-// namespace only, and has no right of its own on objects in the target.
+// NewImpersonating is New for a controller that applies every set as a ServiceAccount: it has the shipped role for that in the target, and
+// may use the ServiceAccounts of the env's namespace only. With two clusters, it may also watch objects of this namespace only.
 func NewImpersonating(t *testing.T, options Options) *Env {
 	t.Helper()
 	configure := options.Configure
@@ -65,6 +65,13 @@ func NewImpersonating(t *testing.T, options Options) *Env {
 			Name: e.Namespace + "-espalier-managedresource-controller-target-garbagecollector",
 		}})).To(Succeed())
 		e.AllowOwnAccounts()
+		const role = "espalier-managedresource-controller-target-impersonation"
+		right := authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"}
+		if options.TwoClusters {
+			e.GrantTo(e.Target, account, role, right)
+		} else {
+			e.allow(role, right)
+		}
 	})
 }
 
@@ -335,9 +342,8 @@ func (e *Env) BareAccount(name string) {
 func (e *Env) Account(name string) {
 	e.T.Helper()
 	e.BareAccount(name)
-	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-team"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: all},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}}
 	for _, c := range []client.Client{e.Source, e.Target} {

@@ -158,21 +158,23 @@ spec:
 {{- if .values.impersonation.enabled }}
 {{- $root := .root }}
 {{- if not .values.targetKubeconfigSecret }}
+{{- range list "target-impersonation" "target-base" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
   labels:
     {{- include "espalier.labels" $root | nindent 4 }}
-  name: espalier-managedresource-controller-target-base
+  name: espalier-managedresource-controller-{{ . }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: espalier-managedresource-controller-target-base
+  name: espalier-managedresource-controller-{{ . }}
 subjects:
 - kind: ServiceAccount
   name: espalier-managedresource-controller
   namespace: {{ $root.Release.Namespace | quote }}
+{{- end }}
 {{- end }}
 {{- range .values.impersonation.namespaces }}
 ---

@@ -60,16 +60,17 @@ func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names s
 		return ctrl.Result{}, err
 	}
 	todo := plan(f)
-	if todo.protectOwner && !isProtected(owner) {
-		// The owner is protected first: if it were gone before its objects are protected, they would stay protected for ever.
-		if err := r.setFinalizer(ctx, owner, true); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("protect %T %q: %w", owner, owner.GetName(), err))
-		}
-	}
 	problems := todo.problems
 	for _, object := range todo.release {
 		if err := r.setFinalizer(ctx, &object, false); client.IgnoreNotFound(err) != nil {
 			problems = append(problems, fmt.Errorf("release %s %q: %w", object.Kind, object.Name, err))
+		}
+	}
+	if todo.protectOwner && !isProtected(owner) {
+		// The owner is protected before its objects: if it were gone then, they would stay protected for ever.
+		if err := r.setFinalizer(ctx, owner, true); err != nil {
+			err = client.IgnoreNotFound(fmt.Errorf("protect %T %q: %w", owner, owner.GetName(), err))
+			return ctrl.Result{}, errors.Join(append(problems, err)...)
 		}
 	}
 	for _, object := range todo.protect {

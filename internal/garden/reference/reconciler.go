@@ -67,7 +67,7 @@ func (r *Reconciler) reconcile(ctx context.Context, owner client.Object, names s
 		}
 	}
 	if todo.protectOwner && !isProtected(owner) {
-		// The owner is protected before its objects: if it were gone then, they would stay protected for ever.
+		// The owner comes before its objects: if it were deleted between the two writes, the objects would stay protected for ever.
 		if err := r.setFinalizer(ctx, owner, true); err != nil {
 			err = client.IgnoreNotFound(fmt.Errorf("protect %T %q: %w", owner, owner.GetName(), err))
 			return ctrl.Result{}, errors.Join(append(problems, err)...)

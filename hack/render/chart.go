@@ -68,11 +68,10 @@ type document struct {
 	RestoreDrill bool
 }
 
-// The roles of a controller that applies every set as a ServiceAccount.
+// The role of a controller that applies every set as a ServiceAccount.
 const (
 	impersonationFile = "managedresource-controller/alternatives/target-impersonation.yaml"
 	impersonateRole   = "espalier-managedresource-controller-impersonate"
-	impersonationRole = "espalier-managedresource-controller-target-impersonation"
 )
 
 // impersonates reports whether a binary can apply sets as ServiceAccounts.
@@ -91,10 +90,10 @@ func (t tree) addTemplate(b deployable.Binary, objects []client.Object) error {
 		}
 		role := roleOf(object)
 		documents = append(documents, document{
-			Text: text, ForTarget: b.HasTarget() && b.IsForTarget(role) || role == impersonationRole,
+			Text: text, ForTarget: b.HasTarget() && b.IsForTarget(role),
 			ClusterAdmin:  role == deployable.ClusterAdmin,
 			OwnRights:     impersonates(b) && role == deployable.ClusterAdmin,
-			Impersonation: role == impersonationRole || role == impersonateRole,
+			Impersonation: role == impersonateRole,
 			RestoreDrill:  object.GetNamespace() == deployable.RestoreDrillNamespace,
 		})
 	}

@@ -1,5 +1,5 @@
-// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, asks for metadata only
-// where that is enough, and bounds the number of requests in flight.
+// Package apply sends requests to the target cluster. It maps kinds to resources, reads and writes single objects, requests only metadata
+// where the caller does not need the whole object, and bounds the number of requests in flight.
 //
 // The pure packages manifest, inventory, merge and fields compute the objects to write. Package observe caches the state of the objects
 // that are in the cluster.
@@ -49,8 +49,8 @@ const metadataOnly = "application/vnd.kubernetes.protobuf;as=PartialObjectMetada
 // Mapper finds the resource that serves a kind.
 type Mapper interface {
 	meta.RESTMapper
-	// Names reports whether the API server names a kind. A RESTMapper also guesses resources for kinds that no API server serves, such as
-	// PodList and pod.
+	// Names reports whether the API server listed a kind in the last discovery, or might have listed it but did not answer for its group. The
+	// other methods of a RESTMapper also guess resources for kinds that no API server serves, such as PodList and pod.
 	Names(kind schema.GroupVersionKind) bool
 	// Reset makes the next look-up of an unknown kind ask the API server. Look-ups of known kinds are still answered from memory.
 	Reset()
@@ -73,8 +73,8 @@ type Target struct {
 	user string
 	// slots contains one value for each request that has no answer yet. Its capacity is the limit of such requests.
 	slots chan struct{}
-	// resources caches the answers of mapper by kind, and the answers of ReplicasPath: a look-up in mapper takes most of the time that an
-	// unchanged object costs.
+	// resources caches the answers of mapper by kind, and the answers of ReplicasPath. Without this cache, the look-up in mapper would take
+	// most of the time that an unchanged object costs.
 	resources *cache.LRUExpireCache
 }
 
@@ -167,8 +167,8 @@ func IsUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err)
 }
 
-// servedAfterRefresh is Served after an answer that satisfies IsUnserved. If the stale resource is still in the cache, servedAfterRefresh
-// first asks the API server which kinds it serves.
+// servedAfterRefresh does the same as Served, after an answer that satisfies IsUnserved. If the stale resource is still in the cache,
+// servedAfterRefresh first asks the API server which kinds it serves.
 func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	if known, err := t.Resource(stale.Kind); err == nil && known == stale {
 		if err := t.Refresh(); err != nil {
@@ -178,9 +178,10 @@ func (t *Target) servedAfterRefresh(stale Resource) (Resource, error) {
 	return t.Served(stale.Kind)
 }
 
-// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version, InServedVersion
-// looks up a served version and calls request once more with that one. Its error satisfies IsGone if the object cannot exist. It satisfies
-// IsUnserved if the API server again refuses a version that it claims to serve; then the object may exist.
+// InServedVersion calls request with the resource of a kind. If the API server answers that it does not serve that version,
+// InServedVersion looks up a served version. If this is another version, InServedVersion calls request once more with it. The returned
+// error satisfies IsGone if the object cannot exist. It satisfies IsUnserved if the API server refuses a version that it claims to serve;
+// then the object may exist.
 func (t *Target) InServedVersion(kind schema.GroupVersionKind, request func(Resource) error) error {
 	resource, err := t.Served(kind)
 	if err != nil {
@@ -394,8 +395,8 @@ func (t *Target) Delete(ctx context.Context, r Resource, namespace, name string,
 	return err == nil && answer.DeletionTimestamp == nil, err
 }
 
-// DeleteCollection requests the deletion of all objects of a kind in a namespace that a label selector matches. It ignores the answer,
-// which lists all these objects, because API servers refuse to reduce that list to metadata.
+// DeleteCollection requests the deletion of all objects of a kind in a namespace that match a label selector. It ignores the answer, which
+// lists all these objects, because API servers refuse to reduce that list to metadata.
 func (t *Target) DeleteCollection(ctx context.Context, r Resource, namespace, selector string, options metav1.DeleteOptions) error {
 	request := t.client.Delete().AbsPath(r.path(namespace)...).Param("labelSelector", selector)
 	return t.sendForJSON(ctx, withOptions(request, options), nil)
@@ -415,6 +416,13 @@ func (t *Target) Count(ctx context.Context, r Resource, namespace, selector stri
 		return false
 	})
 	return count, err
+}
+
+// TryList sends a request to list the objects of a kind in a namespace, and returns its error: nil if the user has the right. The API
+// server answers from its cache, and with an empty list, because no object satisfies the selector.
+func (t *Target) TryList(ctx context.Context, r Resource, namespace string) error {
+	request := t.client.Get().AbsPath(r.path(namespace)...).Param("resourceVersion", "0").Param("labelSelector", "none,!none")
+	return t.sendForJSONAs(ctx, request, metadataListOnly, nil)
 }
 
 // HasObject reports whether an object of a kind, in any namespace, satisfies a condition. It stops to read at the first such object.

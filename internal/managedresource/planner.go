@@ -39,7 +39,7 @@ func NewPlanner(lifetime context.Context, connections *process.Connections, secr
 	}
 	return &applier.Planner{
 		Settings: own, Source: connections.Source.Client, SourceLive: secrets, Versions: secretversions.NoWatch{},
-		Target: target, Sight: applier.NoSight{}, SameCluster: connections.Same.Assume, Clock: clock.RealClock{}, Memory: state.NewMemory(),
+		Target: target, SameCluster: connections.Same.Assume, Clock: clock.RealClock{}, Memory: state.NewMemory(),
 		Autoscalers: observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
 			Client: dynamicClient, Mapper: at.Mapper, Namespaces: targetNamespaces(cfg), Clock: clock.RealClock{}, Log: logr.Discard(),
 		}),

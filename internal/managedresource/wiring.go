@@ -108,11 +108,11 @@ func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.Resou
 	r := &applier.Reconciler{
 		Planner: applier.Planner{
 			Settings: own, Source: clusters.Source.GetClient(), SourceLive: clusters.Source.GetAPIReader(), Versions: secrets,
-			Target: target, Sight: sight.watcher, Autoscalers: sight.autoscalers, SameCluster: clusters.Same.Assume, Clock: clusters.Clock,
+			Target: target, Watcher: sight.watcher, Autoscalers: sight.autoscalers, SameCluster: clusters.Same.Assume, Clock: clusters.Clock,
 			Memory: memory, SourceAs: identity.Live{Cluster: clusters.Source}.As,
 		},
 		Health:         applier.Health{Registered: sight.whole.IsRegistered, Judge: judge.Judge, Concluded: verdicts.Set},
-		SecretVersions: secrets, TargetAs: identity.Live{Cluster: clusters.Target}.As, Watcher: sight.watcher, Jitter: rand.Float64,
+		SecretVersions: secrets, TargetAs: identity.Live{Cluster: clusters.Target}.As, Jitter: rand.Float64,
 		Events:  &applier.Events{Recorder: clusters.Source.GetEventRecorder("managedresource-controller")},
 		Metrics: applier.NewMetrics(registry, sight.watcher.Watches, secrets.Kept),
 	}
@@ -163,7 +163,7 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 	})
 	watcher := observe.New(lifetime, observe.Options{
 		Client: metadataClient, Label: resourcesv1alpha1.ManagedBy, Value: ptr.Deref(cfg.Controllers.ManagedResource.ManagedByLabelValue, ""),
-		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods,
+		Namespaces: namespaces, OnChange: changes.Object, OnVerdict: verdicts.Object, Whole: whole, Pods: pods, As: watchAs(clusters, whole),
 		Clock: clusters.Clock, Log: log.WithName("watches"),
 	})
 	autoscalers := observe.NewAutoscalers(lifetime, observe.AutoscalerOptions{
@@ -171,6 +171,22 @@ func watches(lifetime context.Context, clusters *process.Clusters, cfg *config.R
 		Clock: clusters.Clock, Log: log.WithName("autoscalers"),
 	})
 	return &sight{watcher: watcher, autoscalers: autoscalers, pods: pods, whole: whole}, nil
+}
+
+// watchAs returns the function that creates the clients for watches with the rights of a user. They share the connections of the process.
+func watchAs(clusters *process.Clusters, whole *observe.WholeObjects) func(string) (*observe.Clients, error) {
+	return func(user string) (*observe.Clients, error) {
+		connection := identity.Connection(clusters.TargetHTTPClient, user)
+		metadataClient, err := metadata.NewForConfigAndClient(clusters.TargetConfig, connection)
+		if err != nil {
+			return nil, fmt.Errorf("create metadata client of user %q: %w", user, err)
+		}
+		wholeAs, err := whole.With(clusters.TargetConfig, connection)
+		if err != nil {
+			return nil, fmt.Errorf("create client of user %q: %w", user, err)
+		}
+		return &observe.Clients{Metadata: metadataClient, Whole: wholeAs}, nil
+	}
 }
 
 // targetNamespaces returns the namespaces to which the connection to the target is restricted; nil if there is no separate connection.

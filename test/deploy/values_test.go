@@ -183,15 +183,13 @@ func TestTokenControllersOfTwoClustersStay(t *testing.T) {
 func TestImpersonationReplacesTheRightsOfTheController(t *testing.T) {
 	const rbac, name = "rbac.authorization.k8s.io/v1 ", "espalier-managedresource-controller-"
 	own := []string{rbac + "ClusterRoleBinding  " + name + "cluster-admin"}
-	inTarget := []string{
-		rbac + "ClusterRole  " + name + "target-impersonation", rbac + "ClusterRoleBinding  " + name + "target-impersonation",
-		rbac + "ClusterRoleBinding  " + name + "target-base",
-	}
+	inTarget := []string{rbac + "ClusterRoleBinding  " + name + "target-base"}
 	inBoth := []string{rbac + "ClusterRole  " + name + "impersonate", rbac + "RoleBinding shop " + name + "impersonate"}
+	const on = "impersonation: {enabled: true, namespaces: [shop]}, config: {espalier: {managedResource: {serviceAccounts: {lockdown: true}}}}"
 	for values, want := range map[string]struct{ present, absent []string }{
-		"{}": {own, slices.Concat(inTarget, inBoth)},
-		"{impersonation: {enabled: true, namespaces: [shop]}}":                            {slices.Concat(inTarget, inBoth), own},
-		"{impersonation: {enabled: true, namespaces: [shop]}, targetKubeconfigSecret: a}": {inBoth, slices.Concat(own, inTarget)},
+		"{}":           {own, slices.Concat(inTarget, inBoth)},
+		"{" + on + "}": {slices.Concat(inTarget, inBoth), own},
+		"{targetKubeconfigSecret: a, " + on + "}": {inBoth, slices.Concat(own, inTarget)},
 	} {
 		t.Run(values, func(t *testing.T) {
 			g, rendered := NewWithT(t), helmed(t, parse(t, "managedresourceController: "+values))

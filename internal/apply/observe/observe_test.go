@@ -83,7 +83,7 @@ func admin(s local.Server) *rest.Config { return rest.CopyConfig(s.Config) }
 func (b *fixture) use(needs ...observe.Need) {
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
-	b.watcher.Use(ctx, user, needs)
+	b.watcher.As("").Use(ctx, user, needs)
 }
 
 func (b *fixture) needConfigMaps() observe.Need {
@@ -130,7 +130,7 @@ func (b *fixture) waitFor(object metav1.Object) observe.Object {
 	var seen observe.Object
 	b.Eventually(func(g Gomega) {
 		var knowledge observe.Presence
-		seen, knowledge = b.watcher.Lookup(configMapKind, b.namespace, object.GetName())
+		seen, knowledge = b.watcher.As("").Lookup(configMapKind, b.namespace, object.GetName())
 		g.Expect(knowledge).To(Equal(observe.Present))
 		g.Expect(seen.ResourceVersion).To(Equal(object.GetResourceVersion()))
 	}).WithTimeout(30 * time.Second).WithPolling(5 * time.Millisecond).Should(Succeed())
@@ -237,7 +237,7 @@ func TestStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 	b := newFixture(t, admin)
 	created := b.deployment("web")
 	b.use(observe.Need{Resource: deployments, Kind: deploymentKind, Namespaced: true, Namespaces: []string{b.namespace}})
-	before, knowledge := b.watcher.Lookup(deploymentKind, b.namespace, "web")
+	before, knowledge := b.watcher.As("").Lookup(deploymentKind, b.namespace, "web")
 	b.Expect(knowledge).To(Equal(observe.Present))
 	waitForMarker := func(marker string) { // and so for all reports before the marker, see reportsUntilNow
 		b.deployment(marker)
@@ -251,7 +251,7 @@ func TestStatusWriteDoesNotChangeTheFingerprint(t *testing.T) {
 	b.Expect(err).NotTo(HaveOccurred())
 	b.Expect(patched.ResourceVersion).NotTo(Equal(created.ResourceVersion))
 	b.Eventually(func(g Gomega) {
-		after, _ := b.watcher.Lookup(deploymentKind, b.namespace, "web")
+		after, _ := b.watcher.As("").Lookup(deploymentKind, b.namespace, "web")
 		g.Expect(after.ResourceVersion).NotTo(Equal(before.ResourceVersion))
 		g.Expect(after.Fingerprint).To(Equal(before.Fingerprint))
 	}).WithTimeout(30 * time.Second).Should(Succeed())
@@ -270,7 +270,7 @@ func TestObjectWithoutLabelAndDeletedObjectAreAbsent(t *testing.T) {
 	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "deleted", metav1.DeleteOptions{})).To(Succeed())
 	for _, name := range []string{"stripped", "deleted"} {
 		b.Eventually(func() observe.Presence {
-			_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, name)
+			_, knowledge := b.watcher.As("").Lookup(configMapKind, b.namespace, name)
 			return knowledge
 		}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
 	}
@@ -319,7 +319,7 @@ func TestOwnWriteIsNotReported(t *testing.T) {
 	updated, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(b.ctx, created, metav1.UpdateOptions{FieldManager: "espalier"})
 	b.Expect(err).NotTo(HaveOccurred())
 	b.watcher.Record(configMapKind, updated)
-	seen, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	seen, knowledge := b.watcher.As("").Lookup(configMapKind, b.namespace, "c")
 	b.Expect(knowledge).To(Equal(observe.Present))
 	b.Expect(seen.ResourceVersion).To(Equal(updated.ResourceVersion))
 	watch.Unlock()
@@ -336,11 +336,11 @@ func TestRecordOfADeletedObjectIsIgnored(t *testing.T) {
 	b.waitFor(created)
 	b.Expect(b.client.CoreV1().ConfigMaps(b.namespace).Delete(b.ctx, "c", metav1.DeleteOptions{})).To(Succeed())
 	b.Eventually(func() observe.Presence {
-		_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+		_, knowledge := b.watcher.As("").Lookup(configMapKind, b.namespace, "c")
 		return knowledge
 	}).WithTimeout(30 * time.Second).Should(Equal(observe.Absent))
 	b.watcher.Record(configMapKind, created)
-	_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	_, knowledge := b.watcher.As("").Lookup(configMapKind, b.namespace, "c")
 	b.Expect(knowledge).To(Equal(observe.Absent))
 }
 
@@ -352,9 +352,9 @@ func TestNamedNeedWatchesAnUnlabelledObject(t *testing.T) {
 	named := b.needConfigMaps()
 	named.Name = "plain"
 	b.use(b.needConfigMaps(), named)
-	_, knowledge := b.watcher.LookupNamed(configMapKind, b.namespace, "plain")
+	_, knowledge := b.watcher.As("").LookupNamed(configMapKind, b.namespace, "plain")
 	b.Expect(knowledge).To(Equal(observe.Present))
-	_, knowledge = b.watcher.LookupNamed(configMapKind, b.namespace, "other")
+	_, knowledge = b.watcher.As("").LookupNamed(configMapKind, b.namespace, "other")
 	b.Expect(knowledge).To(Equal(observe.Unwatched))
 }
 
@@ -377,11 +377,11 @@ func TestNamespaceIsWatchedIfAllNamespacesAreForbidden(t *testing.T) {
 	grantConfigMaps(b)
 	b.configMap("c")
 	b.use(b.needConfigMaps())
-	_, knowledge := b.watcher.Lookup(configMapKind, b.namespace, "c")
+	_, knowledge := b.watcher.As("").Lookup(configMapKind, b.namespace, "c")
 	b.Expect(knowledge).To(Equal(observe.Present))
 	forbidden := observe.Need{Resource: configMaps, Kind: configMapKind, Namespaced: true, Namespaces: []string{"default"}}
 	b.use(forbidden)
-	_, knowledge = b.watcher.Lookup(configMapKind, "default", "c")
+	_, knowledge = b.watcher.As("").Lookup(configMapKind, "default", "c")
 	b.Expect(knowledge).To(Equal(observe.Unwatched))
 }
 

@@ -94,7 +94,7 @@ type store struct {
 	// verdictOf computes the verdict of a whole object. It is nil in a store of metadata.
 	verdictOf func(object runtime.Object) *health.Verdict
 	// onJob is called for each Job that is received whole, with the value of reducedObject.finished. It is nil in stores of other kinds.
-	onJob func(key types.NamespacedName, finished bool)
+	onJob func(key types.NamespacedName, resourceVersion string, finished bool)
 	// pods counts the pods of Deployments. It is nil in stores of other kinds.
 	pods *Pods
 
@@ -193,7 +193,7 @@ func (s *store) countPods(key types.NamespacedName, object metav1.Object) {
 // noteJob calls onJob for a Job.
 func (s *store) noteJob(key types.NamespacedName, object metav1.Object) {
 	if seen, whole := object.(*reducedObject); whole && s.onJob != nil {
-		s.onJob(key, seen.finished)
+		s.onJob(key, object.GetResourceVersion(), seen.finished)
 	}
 }
 
@@ -217,9 +217,9 @@ func (s *store) recordEvent(key types.NamespacedName, object Object) {
 	}
 }
 
-// recordOwnWrite stores the result of a write of Espalier. It ignores the result if the watch has already shown a later version: the object
-// may have been deleted since. It calls onChange only if the write changed the origin annotation, because then the previous set has lost
-// the object.
+// recordOwnWrite stores the result of a write of Espalier. It ignores the result if the watch has already shown this version or a later
+// one: the object may have been deleted since. It calls onChange only if the write replaced the origin annotation, because then the set
+// that the old annotation names has lost the object.
 func (s *store) recordOwnWrite(key types.NamespacedName, object Object) {
 	s.mu.Lock()
 	if !Older(s.observedVersion, object.ResourceVersion) {
@@ -304,8 +304,9 @@ func (s *store) Replace(objects map[types.NamespacedName]metav1.Object, resource
 	}
 }
 
-// listingChanges contains the stored objects that a listing lacks, the objects that differ in more than status, and the objects with
-// another verdict.
+// listingChanges contains the differences between the stored objects and a listing. deleted are the stored objects that the listing lacks.
+// changed are the objects that differ in more than status, and judged the objects with another verdict; both also contain the objects that
+// only the listing has.
 type listingChanges struct{ deleted, changed, judged []types.NamespacedName }
 
 // replaceObjects replaces the stored objects by a listing, but keeps the results of writes of Espalier that are newer than the listing. A

@@ -1,10 +1,15 @@
-// Package observe caches the state of managed objects. It runs one watch for each kind, restricted to objects with the managed-by label,
-// and stores a fingerprint and the health of each object. A watch receives only metadata, unless the health of its objects is needed and
-// depends on more. A set is a ManagedResource. A verdict says why an object is not healthy; it is computed from the whole object.
+// Package observe caches the state of managed objects. It runs watches, each for one kind and restricted to objects with the managed-by
+// label, and stores a fingerprint and the health of each object. A watch of a single object, and the watches of pods and of autoscalers,
+// also receive objects without that label. A watch receives only metadata, unless the health of its objects is needed and depends on more.
+// A set is a ManagedResource. A verdict says why an object is not healthy; it is computed from the whole object.
 //
-// A watch starts when a set needs a kind and stops a minute after the last set stopped needing it. If the API server forbids a cluster-wide
-// watch, watches of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the caller reads the
-// object live. The package makes no decisions and never writes.
+// A watch starts when a set needs a kind and stops a minute after the last set stopped needing it. If the API server forbids a
+// cluster-wide watch, watches of single namespaces replace it. A look-up of an object that no watch covers returns Unwatched, and the
+// caller reads the object live. The package makes no decisions and never writes.
+//
+// Watches can have the rights of another user than the process. Only the sets with this user see the objects of such a watch, and the
+// watch stops with the last of these sets. For a namespaced kind, such a watch serves a single namespace or object; but if the user needs
+// the kind in more than maxNamespaces namespaces, and Options.Namespaces is empty, a watch of all namespaces is tried.
 package observe
 
 import (
@@ -33,6 +38,11 @@ const (
 	idleTimeout = time.Minute
 	// firstMetadataTimeout is how long Object.FirstMetadata is kept for sets that have not used it yet.
 	firstMetadataTimeout = 10 * time.Minute
+	// maxNamespaces is in how many namespaces a kind is watched with the rights of another user before a watch of all namespaces is tried.
+	maxNamespaces = 20
+	// maxWatches is how many watches may have the rights of one other user. The authors of sets choose the kinds and namespaces, and each
+	// watch costs memory; a watch that the API server denies also costs requests.
+	maxWatches = 200
 )
 
 // Presence is the result of a look-up.
@@ -53,7 +63,7 @@ type Need struct {
 	Kind     schema.GroupKind
 	// Namespaced is true if the kind is namespaced. If a cluster-wide watch is forbidden, such a kind is watched in each namespace.
 	Namespaced bool
-	// Namespaces lists the namespaces in which the set has objects of this kind, sorted.
+	// Namespaces lists the namespaces in which the set has objects of this kind.
 	Namespaces []string
 	// Name restricts the watch to one object, with or without the managed-by label. Namespaces then contains only its namespace.
 	Name string
@@ -64,15 +74,18 @@ type Need struct {
 // Options configure a Watcher.
 type Options struct {
 	Client metadata.Interface
+	// As returns clients like Client and Whole that have the rights of another user. It may be nil if there is no other user.
+	As func(user string) (*Clients, error)
 	// Label and Value are the key and the value of the managed-by label.
 	Label, Value string
 	// Namespaces are the namespaces in which namespaced kinds are watched; empty means all.
 	Namespaces []string
-	// OnChange is called when an observed object was created or deleted, or when more than its status changed, except for writes that were
-	// passed to Record. It is also called for all objects of a watch that the API server denies or allows again. It must not block.
+	// OnChange is called when an observed object was created or deleted, or when more than its status changed. For writes that were passed to
+	// Record, it is called only if the write replaced the origin annotation. It is also called for all objects of a watch that the API server
+	// denies or allows again. It must not block.
 	OnChange func(kind schema.GroupKind, namespace, name string)
 	// OnVerdict is called when an observed object was created or deleted, when its verdict changed, and for all objects of a watch that the
-	// API server denies or allows again. It must not block. If it is nil, no caller needs verdicts.
+	// API server denies or allows again. It must not block. It may be nil if the caller does not want to learn of changed verdicts.
 	OnVerdict func(kind schema.GroupKind, namespace, name string)
 	// Whole is the client that watches whole objects, from which verdicts are computed. If it is nil, every watch receives only metadata, and
 	// there are no verdicts.
@@ -83,17 +96,35 @@ type Options struct {
 	Log   logr.Logger
 }
 
-// Watcher runs the watches that its users need. All its methods may be called concurrently.
+// Clients are the clients of watches with the rights of one user: see Options.Client and Options.Whole.
+type Clients struct {
+	Metadata metadata.Interface
+	Whole    *WholeObjects
+}
+
+// Watcher runs the watches that sets need. All its methods may be called concurrently.
 type Watcher struct {
 	options Options
 	// All watches end when lifetime ends.
 	lifetime context.Context //nolint:containedctx // watches outlive the call that starts them
 
-	mu      sync.RWMutex
-	watches map[scope]*kindWatch
-	users   map[types.NamespacedName][]usage
-	// finished contains the Jobs that finished and that Kubernetes deletes, or has deleted, because they have ttlSecondsAfterFinished.
-	finished map[types.NamespacedName]struct{}
+	mu sync.RWMutex
+	// watches contains the watches by scope and user; the user is "" for the rights of Options.Client.
+	watches map[scope]map[string]*kindWatch
+	// others contains the other users that have watches.
+	others map[string]*other
+	sets   map[types.NamespacedName][]usage
+	// finished contains the Jobs that have finished and have ttlSecondsAfterFinished: Kubernetes deletes them, or has deleted them. The value
+	// is the resourceVersion in which a watch has shown the end of the Job; "" if SetFinished recorded it.
+	finished map[types.NamespacedName]string
+}
+
+// other is another user than the process.
+type other struct {
+	clients *Clients
+	// watches is the number of all watches, namespaces the number of those of one namespace for each kind.
+	watches    int
+	namespaces map[schema.GroupKind]int
 }
 
 // jobKind is the only kind whose objects finish.
@@ -109,19 +140,20 @@ type scope struct {
 type kindWatch struct {
 	store    *store
 	resource schema.GroupVersionResource
-	// whole is true if the watch receives whole objects. wholeUsers is how many users set Need.Whole.
-	whole      bool
-	wholeUsers int
-	stop       context.CancelFunc
-	users      int
-	idleSince  time.Time
+	// whole is true if the watch receives whole objects. wholeSets is how many sets have Need.Whole.
+	whole     bool
+	wholeSets int
+	stop      context.CancelFunc
+	sets      int
+	idleSince time.Time
 	// access records whether the API server allows the watch.
 	access *access
 }
 
-// usage is one scope in which a user needs a kind. whole is true if its Need requests whole objects.
+// usage is one scope in which a set needs a kind, with the rights of a user. whole is true if its Need requests whole objects.
 type usage struct {
 	scope
+	user  string
 	whole bool
 }
 
@@ -131,24 +163,13 @@ func New(lifetime context.Context, options Options) *Watcher {
 		options.OnVerdict = func(schema.GroupKind, string, string) {}
 	}
 	return &Watcher{
-		options: options, lifetime: lifetime, watches: map[scope]*kindWatch{}, users: map[types.NamespacedName][]usage{},
-		finished: map[types.NamespacedName]struct{}{},
+		options: options, lifetime: lifetime, watches: map[scope]map[string]*kindWatch{}, others: map[string]*other{},
+		sets: map[types.NamespacedName][]usage{}, finished: map[types.NamespacedName]string{},
 	}
 }
 
-// Use replaces the needs of a user, which is a set, starts and stops watches accordingly, and waits until the needed watches have listed
-// their objects or were denied. It returns early, without an error, when ctx ends or a watch takes too long. Look-ups then return
-// Unwatched.
-func (w *Watcher) Use(ctx context.Context, user types.NamespacedName, needs []Need) {
-	for range 2 { // the second time with watches of single namespaces, if the wide one is denied
-		if !w.waitForListings(ctx, w.replaceNeeds(user, needs)) {
-			return
-		}
-	}
-}
-
-// Release removes all needs of a user.
-func (w *Watcher) Release(user types.NamespacedName) { w.replaceNeeds(user, nil) }
+// Release removes all needs of a set.
+func (w *Watcher) Release(set types.NamespacedName) { w.replaceNeeds(set, "", nil) }
 
 // waitForListings waits for the first listing of each watch and reports whether one of the watches was denied.
 func (w *Watcher) waitForListings(ctx context.Context, watches []*kindWatch) bool {
@@ -171,67 +192,74 @@ func (w *Watcher) waitForListings(ctx context.Context, watches []*kindWatch) boo
 	return refused
 }
 
-// replaceNeeds replaces the needs of a user, starts the watches for them, and returns the watches that the user must wait for.
-func (w *Watcher) replaceNeeds(user types.NamespacedName, needs []Need) []*kindWatch {
+// replaceNeeds replaces the needs of a set, starts the watches for them with the rights of a user, and returns the watches for which the
+// set must wait.
+func (w *Watcher) replaceNeeds(set types.NamespacedName, user string, needs []Need) []*kindWatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.options.Clock.Now()
 	var next []usage
 	for _, need := range needs {
-		for _, each := range w.scopes(need) {
+		for _, each := range w.scopes(need, user) {
 			if slices.ContainsFunc(next, func(other usage) bool { return other.scope == each }) {
 				continue
 			}
-			next = append(next, usage{each, need.Whole})
-			w.ensureWatch(each, need, now)
+			if wanted := (usage{each, user, need.Whole}); w.ensureWatch(wanted, need.Resource, now) {
+				next = append(next, wanted)
+			}
 		}
-	}
-	for _, each := range next {
-		w.watches[each.scope].addUsers(each, 1)
-	}
-	for _, each := range w.users[user] {
-		w.removeUser(each, now)
-	}
-	w.users[user] = next
-	if len(next) == 0 {
-		delete(w.users, user)
 	}
 	pending := make([]*kindWatch, 0, len(next))
 	for _, each := range next {
-		pending = append(pending, w.watches[each.scope])
+		found := w.watches[each.scope][user]
+		found.addSets(each, 1)
+		pending = append(pending, found)
+	}
+	for _, each := range w.sets[set] {
+		w.endUse(each, now)
+	}
+	w.sets[set] = next
+	if len(next) == 0 {
+		delete(w.sets, set)
 	}
 	return pending
 }
 
-// addUsers adds a number, which may be negative, to the number of users.
-func (k *kindWatch) addUsers(by usage, number int) {
-	k.users += number
+// addSets adds a number, which may be negative, to the number of sets.
+func (k *kindWatch) addSets(by usage, number int) {
+	k.sets += number
 	if by.whole {
-		k.wholeUsers += number
+		k.wholeSets += number
 	}
 }
 
-// removeUser ends one use of a watch. A watch without users stops after idleTimeout. A watch of metadata replaces a watch of whole objects
-// that has only users which need metadata. The caller has locked mu.
-func (w *Watcher) removeUser(by usage, now time.Time) {
-	found := w.watches[by.scope]
+// endUse ends one use of a watch. A watch without sets stops after idleTimeout; but a watch with the rights of another user stops at once.
+// A watch of whole objects is replaced by a watch of metadata when its last set with Need.Whole is gone, unless the kind has a health
+// rule. The caller has locked mu.
+func (w *Watcher) endUse(by usage, now time.Time) {
+	found := w.watches[by.scope][by.user]
 	if found == nil {
 		return
 	}
-	found.addUsers(by, -1)
+	found.addSets(by, -1)
 	switch {
-	case found.users == 0:
+	case found.sets == 0 && by.user != "":
+		w.stopWatch(by.scope, by.user)
+	case found.sets == 0:
 		found.idleSince = now
 		// The clock may call this function while it has locked its own lock, hence the goroutine.
 		w.options.Clock.AfterFunc(idleTimeout, func() { go w.stopIdleWatches() })
-	case found.whole && found.wholeUsers == 0 && !health.HasRule(by.kind):
-		w.startWatch(by.scope, found.resource, false, found, now)
+	case found.whole && found.wholeSets == 0 && !health.HasRule(by.kind):
+		by.whole = false
+		w.startWatch(by, found.resource, found, now)
 	}
 }
 
-// scopes lists the watches that serve a need: one watch of all namespaces, or, if that is denied or Options.Namespaces is set, one for each
-// namespace. The caller has locked mu.
-func (w *Watcher) scopes(need Need) []scope {
+// scopes lists the watches that serve a need. A need for a single object or for a cluster-scoped kind has one watch. A need for a
+// namespaced kind has one watch of all namespaces. It has a watch for each namespace instead if Options.Namespaces is set, or if the
+// watches have the rights of another user who has no watch of all namespaces and needs the kind in at most maxNamespaces namespaces. It
+// has both if the API server forbids the watch of all namespaces, because that watch is tried again. The caller has locked mu.
+func (w *Watcher) scopes(need Need, user string) []scope {
 	if need.Name != "" {
 		return []scope{{kind: need.Kind, namespace: cmp.Or(need.Namespaces...), name: need.Name}}
 	}
@@ -240,14 +268,15 @@ func (w *Watcher) scopes(need Need) []scope {
 		return []scope{wide}
 	}
 	restricted := len(w.options.Namespaces) > 0
-	known := w.watches[wide]
+	known := w.watches[wide][user]
+	triesWide := !restricted && (user == "" || known != nil || w.namespaces(user, need.Kind)+len(need.Namespaces) > maxNamespaces)
 	// A reason other than Forbidden, such as an unserved kind, applies to single namespaces too.
-	if !restricted && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
+	if triesWide && (known == nil || !apierrors.IsForbidden(known.access.denial())) {
 		return []scope{wide}
 	}
 	var narrow []scope
-	if !restricted {
-		narrow = append(narrow, wide) // the wide watch is retried as long as it has users
+	if triesWide {
+		narrow = append(narrow, wide) // the wide watch is retried as long as sets need it
 	}
 	for _, namespace := range need.Namespaces {
 		if !restricted || slices.Contains(w.options.Namespaces, namespace) {
@@ -257,58 +286,125 @@ func (w *Watcher) scopes(need Need) []scope {
 	return narrow
 }
 
+// namespaces returns the number of namespaces in which a kind is watched with the rights of another user. The caller has locked mu.
+func (w *Watcher) namespaces(user string, kind schema.GroupKind) int {
+	if known := w.others[user]; known != nil {
+		return known.namespaces[kind]
+	}
+	return 0
+}
+
 func (k *kindWatch) isDenied() bool { return k.access.denial() != nil }
 
-// stopWatch stops a watch. It cannot be started again.
-func (k *kindWatch) stopWatch() {
+// end stops a watch. It cannot be started again.
+func (k *kindWatch) end() {
 	k.stop()
 	if k.store.pods != nil {
 		k.store.pods.removeOwner(k.store)
 	}
 }
 
-// ensureWatch starts the watch of a scope unless it runs. A watch of whole objects replaces one of metadata as soon as a user needs it. The
-// caller has locked mu.
-func (w *Watcher) ensureWatch(s scope, need Need, now time.Time) {
-	known := w.watches[s]
-	whole := w.options.Whole != nil && (need.Whole || health.HasRule(s.kind))
-	if known == nil || whole && !known.whole {
-		w.startWatch(s, need.Resource, whole, known, now)
+// ensureWatch starts a watch unless it runs. As soon as a set needs whole objects, a watch of whole objects replaces the watch of
+// metadata. ensureWatch returns false if the user has too many watches. The caller has locked mu.
+func (w *Watcher) ensureWatch(wanted usage, resource schema.GroupVersionResource, now time.Time) bool {
+	known := w.watches[wanted.scope][wanted.user]
+	if other := w.others[wanted.user]; known == nil && other != nil && other.watches >= maxWatches {
+		return false
 	}
+	wanted.whole = w.options.Whole != nil && (wanted.whole || health.HasRule(wanted.kind))
+	if known == nil || wanted.whole && !known.whole {
+		w.startWatch(wanted, resource, known, now)
+	}
+	return true
 }
 
 // startWatch starts a watch in the place of the watch known. If known is nil, there was no watch before. The caller has locked mu.
-func (w *Watcher) startWatch(s scope, resource schema.GroupVersionResource, whole bool, known *kindWatch, now time.Time) {
+func (w *Watcher) startWatch(by usage, resource schema.GroupVersionResource, known *kindWatch, now time.Time) {
+	s, whole := by.scope, by.whole
 	ctx, stop := context.WithCancel(w.lifetime)
 	started := &kindWatch{resource: resource, stop: stop, whole: whole, idleSince: now, access: newAccess(w.options.Clock)}
 	started.store = newStore(
 		func(namespace, name string) { w.options.OnChange(s.kind, namespace, name) },
 		func(namespace, name string) { w.options.OnVerdict(s.kind, namespace, name) },
 	)
-	started.store.onListing = func(first bool) { w.onListing(s, started, first) }
+	started.store.onListing = func(first bool) { w.onListing(by, started, first) }
 	started.store.first.limit(w.options.Clock)
 	if whole {
 		started.store.verdictOf = verdictFunc(health.HasRule(s.kind))
 	}
 	if s.kind == jobKind {
-		started.store.onJob = func(key types.NamespacedName, finished bool) {
-			w.SetFinished(s.kind, key.Namespace, key.Name, finished)
-		}
+		started.store.onJob = w.noteJob
 	}
 	if whole && s.kind == deploymentKind && w.options.Pods != nil {
 		started.store.pods = w.options.Pods
 		w.options.Pods.addOwner(started.store)
 	}
 	if known != nil {
-		started.users, started.wholeUsers, started.idleSince = known.users, known.wholeUsers, known.idleSince
+		started.sets, started.wholeSets, started.idleSince = known.sets, known.wholeSets, known.idleSince
 		started.store.copyFrom(known.store)
-		known.stopWatch()
+		known.end()
 	}
-	w.watches[s] = started
-	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name)
+	clients, err := w.record(by, known == nil, started)
+	log := w.options.Log.WithValues("resource", resource.String(), "namespace", s.namespace, "name", s.name, "user", by.user)
+	if err != nil { // the configuration of the connection is invalid, which ends the process earlier
+		log.Error(err, "Cannot watch, reading objects live instead")
+		started.access.recordRefusal(err)
+		return
+	}
 	go reflector.Run(ctx, reflector.Options{
-		Name: "managed " + resource.String(), Client: w.client(s, resource, started), Connection: w.options.Client, Log: log,
+		Name: "managed " + resource.String(), Client: w.client(by, clients, resource, started), Connection: clients.Metadata, Log: log,
 	}, started.store.keep, started.store)
+}
+
+// record stores a watch, which is new or replaces another one, and returns the clients for it. The caller has locked mu.
+func (w *Watcher) record(by usage, isNew bool, started *kindWatch) (*Clients, error) {
+	if w.watches[by.scope] == nil {
+		w.watches[by.scope] = map[string]*kindWatch{}
+	}
+	w.watches[by.scope][by.user] = started
+	if by.user == "" {
+		return &Clients{Metadata: w.options.Client, Whole: w.options.Whole}, nil
+	}
+	known := w.others[by.user]
+	if known == nil {
+		known = &other{namespaces: map[schema.GroupKind]int{}}
+		w.others[by.user] = known
+	}
+	if isNew {
+		known.count(by.scope, 1)
+	}
+	if known.clients == nil {
+		clients, err := w.options.As(by.user)
+		if err != nil {
+			return nil, err
+		}
+		known.clients = clients
+	}
+	return known.clients, nil
+}
+
+// count adds a number, which may be negative, to the number of watches.
+func (o *other) count(s scope, number int) {
+	o.watches += number
+	if s.namespace != "" && s.name == "" {
+		o.namespaces[s.kind] += number
+	}
+}
+
+// stopWatch stops a watch and removes it. The caller has locked mu.
+func (w *Watcher) stopWatch(s scope, user string) {
+	w.watches[s][user].end()
+	delete(w.watches[s], user)
+	if len(w.watches[s]) == 0 {
+		delete(w.watches, s)
+	}
+	if user == "" {
+		return
+	}
+	w.others[user].count(s, -1)
+	if w.others[user].watches == 0 {
+		delete(w.others, user)
+	}
 }
 
 // verdictFunc returns the function that computes the verdict of an object: by the health rule of its kind, or, if the kind has none, by
@@ -328,24 +424,25 @@ func verdictFunc(hasRule bool) func(runtime.Object) *health.Verdict {
 	}
 }
 
-// stopIdleWatches stops watches that have had no users for idleTimeout.
+// stopIdleWatches stops watches that have had no sets for idleTimeout.
 func (w *Watcher) stopIdleWatches() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.options.Clock.Now()
-	for s, each := range w.watches {
-		if each.users == 0 && now.Sub(each.idleSince) >= idleTimeout {
-			each.stopWatch()
-			delete(w.watches, s)
+	for s, byUser := range w.watches {
+		for user, each := range byUser {
+			if each.sets == 0 && now.Sub(each.idleSince) >= idleTimeout {
+				w.stopWatch(s, user)
+			}
 		}
 	}
 }
 
-// client returns the client for the objects of a scope.
-func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *kindWatch) reflector.Client {
-	objects := reflector.Untyped(w.options.Client.Resource(resource).Namespace(s.namespace))
+// client returns the client for the objects of a watch. It records whether the API server allows the watch.
+func (w *Watcher) client(by usage, clients *Clients, resource schema.GroupVersionResource, state *kindWatch) reflector.Client {
+	s, objects := by.scope, reflector.Untyped(clients.Metadata.Resource(resource).Namespace(by.namespace))
 	if state.whole {
-		objects = w.options.Whole.client(resource, s.kind, s.namespace)
+		objects = clients.Whole.client(resource, s.kind, s.namespace)
 	}
 	narrow := func(options *metav1.ListOptions) {
 		if s.name != "" {
@@ -354,21 +451,22 @@ func (w *Watcher) client(s scope, resource schema.GroupVersionResource, state *k
 		}
 		options.LabelSelector = w.options.Label + "=" + w.options.Value
 	}
-	return state.access.client(objects, narrow, func(change accessChange, err error) { w.onAccessChange(s, state, change, err) })
+	return state.access.client(objects, narrow, func(change accessChange, err error) { w.onAccessChange(by, state, change, err) })
 }
 
 // onListing records a complete listing of a watch.
-func (w *Watcher) onListing(s scope, state *kindWatch, first bool) {
+func (w *Watcher) onListing(by usage, state *kindWatch, first bool) {
 	if first {
 		w.options.Clock.AfterFunc(firstMetadataTimeout, state.store.dropAllFirstMetadata)
 	}
-	w.onAccessChange(s, state, state.access.recordListing(), nil)
+	w.onAccessChange(by, state, state.access.recordListing(), nil)
 }
 
-// onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and when the
-// API server allows it again, because the watch may then show changes that no set has processed.
-func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange, err error) {
-	log := w.options.Log.WithValues("kind", s.kind.String(), "namespace", s.namespace)
+// onAccessChange reports all objects of a watch when the API server denies it, because its cached objects are no longer valid, and when
+// the API server allows it again, because the watch may then show changes that no set has processed. When a watch of all namespaces is
+// allowed again, onAccessChange also stops the watches of single namespaces that replaced it.
+func (w *Watcher) onAccessChange(by usage, state *kindWatch, change accessChange, err error) {
+	log := w.options.Log.WithValues("kind", by.kind.String(), "namespace", by.namespace, "user", by.user)
 	switch change {
 	case accessUnchanged:
 		return
@@ -377,118 +475,103 @@ func (w *Watcher) onAccessChange(s scope, state *kindWatch, change accessChange,
 		state.store.first.stopWaiting()
 	case accessRestored:
 		log.Info("Can watch again")
-		w.stopNarrowWatches(s, state)
+		w.stopNarrowWatches(by, state)
 	}
 	for _, key := range state.store.keys() {
-		w.options.OnChange(s.kind, key.Namespace, key.Name)
-		w.options.OnVerdict(s.kind, key.Namespace, key.Name)
+		w.options.OnChange(by.kind, key.Namespace, key.Name)
+		w.options.OnVerdict(by.kind, key.Namespace, key.Name)
 	}
 }
 
 // stopNarrowWatches stops the watches of single namespaces that replaced a watch which is allowed again.
-func (w *Watcher) stopNarrowWatches(s scope, state *kindWatch) {
-	if s.namespace != "" || s.name != "" {
+func (w *Watcher) stopNarrowWatches(by usage, state *kindWatch) {
+	if by.namespace != "" || by.name != "" {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.watches[s] != state {
+	if w.watches[by.scope][by.user] != state {
 		return
 	}
 	now := w.options.Clock.Now()
-	for user, scopes := range w.users {
-		if !slices.ContainsFunc(scopes, func(each usage) bool { return each.scope == s }) {
+	for set, usages := range w.sets {
+		if !slices.ContainsFunc(usages, func(each usage) bool { return each.scope == by.scope && each.user == by.user }) {
 			continue
 		}
 		var wide []usage
-		for _, each := range scopes {
-			if each.kind == s.kind && each.namespace != "" && each.name == "" {
-				w.removeUser(each, now)
+		for _, each := range usages {
+			if each.kind == by.kind && each.namespace != "" && each.name == "" {
+				w.endUse(each, now)
 				continue
 			}
 			wide = append(wide, each)
 		}
-		w.users[user] = wide
+		w.sets[set] = wide
 	}
 }
 
-// Lookup returns the observed state of an object that has the managed-by label. It sends no request.
-func (w *Watcher) Lookup(kind schema.GroupKind, namespace, name string) (Object, Presence) {
-	return w.lookup(namespace, name, scope{kind, namespace, name}, scope{kind, namespace, ""}, scope{kind, "", ""})
+// covering lists the scopes that contain an object, the narrowest first.
+func covering(kind schema.GroupKind, namespace, name string) []scope {
+	return []scope{{kind: kind, namespace: namespace, name: name}, {kind: kind, namespace: namespace}, {kind: kind}}
 }
 
-// LookupNamed returns the observed state of an object that a Need selects by Name, regardless of its labels.
-func (w *Watcher) LookupNamed(kind schema.GroupKind, namespace, name string) (Object, Presence) {
-	return w.lookup(namespace, name, scope{kind, namespace, name})
-}
+// isSynced reports whether a watch exists, is not denied, and has listed its objects.
+func (k *kindWatch) isSynced() bool { return k != nil && !k.isDenied() && k.store.first.isDone() }
 
-func (w *Watcher) lookup(namespace, name string, scopes ...scope) (Object, Presence) {
-	covering := w.syncedWatches(scopes)
-	if len(covering) == 0 {
-		return Object{}, Unwatched
-	}
-	if object, found := covering[0].store.lookup(types.NamespacedName{Namespace: namespace, Name: name}); found {
-		return object, Present
-	}
-	return Object{}, Absent
-}
-
-// syncedWatches returns the watches of the scopes that are not denied and have listed their objects, in the order of the scopes.
-func (w *Watcher) syncedWatches(scopes []scope) []*kindWatch {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	var found []*kindWatch
-	for _, s := range scopes {
-		each := w.watches[s]
-		if each != nil && !each.isDenied() && each.store.first.isDone() {
-			found = append(found, each)
-		}
-	}
-	return found
-}
-
-// Record stores the result of a write of Espalier, so that the event of that write in the watch is not reported as a change.
+// Record stores the result of a write of Espalier, so that no watch of any user reports the event of that write as a change.
 func (w *Watcher) Record(kind schema.GroupKind, object metav1.Object) {
 	key := keyOf(object)
-	scopes := []scope{{kind, key.Namespace, key.Name}}
-	if object.GetLabels()[w.options.Label] == w.options.Value {
-		scopes = append(scopes, scope{kind, key.Namespace, ""}, scope{kind, "", ""})
+	scopes := covering(kind, key.Namespace, key.Name)
+	if object.GetLabels()[w.options.Label] != w.options.Value {
+		scopes = scopes[:1] // only a watch of this object shows objects without the label
 	}
-	for _, each := range w.syncedWatches(scopes) {
+	w.mu.RLock()
+	var synced []*kindWatch
+	for _, s := range scopes {
+		for _, each := range w.watches[s] {
+			if each.isSynced() {
+				synced = append(synced, each)
+			}
+		}
+	}
+	w.mu.RUnlock()
+	for _, each := range synced {
 		each.store.recordOwnWrite(key, each.store.condenseAnswer(object))
 	}
 }
 
-// SetFinished records whether a Job has finished. The record stays when the Job is deleted, until SetFinished is called with false. For
-// objects of other kinds it does nothing.
+// SetFinished records whether a Job has finished. The record stays when the Job is deleted, until SetFinished is called with false, or
+// until a watch shows a Job of this name that is not finished. For objects of other kinds SetFinished does nothing.
 func (w *Watcher) SetFinished(kind schema.GroupKind, namespace, name string, finished bool) {
-	if kind != jobKind {
-		return
+	if kind == jobKind {
+		w.noteJob(types.NamespacedName{Namespace: namespace, Name: name}, "", finished)
 	}
+}
+
+// noteJob records whether a Job has finished, unless a watch has shown a later state of the Job. A state without resourceVersion counts as
+// the latest.
+func (w *Watcher) noteJob(key types.NamespacedName, resourceVersion string, finished bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if Older(resourceVersion, w.finished[key]) {
+		return
+	}
 	if finished {
-		w.finished[key] = struct{}{}
+		w.finished[key] = resourceVersion
 		return
 	}
 	delete(w.finished, key)
 }
 
-// HasFinished reports whether SetFinished last recorded a Job as finished. The Job may have been deleted since.
+// HasFinished reports whether SetFinished or a watch last recorded a Job as finished. The Job may have been deleted since.
 func (w *Watcher) HasFinished(kind schema.GroupKind, namespace, name string) bool {
+	if w == nil {
+		return false
+	}
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	_, found := w.finished[types.NamespacedName{Namespace: namespace, Name: name}]
 	return found && kind == jobKind
-}
-
-// DropFirstMetadata drops the FirstMetadata of an object that a set has processed.
-func (w *Watcher) DropFirstMetadata(kind schema.GroupKind, namespace, name string) {
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	for _, each := range w.syncedWatches([]scope{{kind, namespace, name}, {kind, namespace, ""}, {kind, "", ""}}) {
-		each.store.dropFirstMetadata(key)
-	}
 }
 
 // Watches returns the number of watches that are not denied, for metrics and tests.
@@ -496,9 +579,11 @@ func (w *Watcher) Watches() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	running := 0
-	for _, each := range w.watches {
-		if !each.isDenied() {
-			running++
+	for _, byUser := range w.watches {
+		for _, each := range byUser {
+			if !each.isDenied() {
+				running++
+			}
 		}
 	}
 	return running

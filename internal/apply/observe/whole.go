@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps only their metadata
-// and a verdict.
+// WholeObjects lists and watches whole objects, for kinds whose health depends on more than metadata. The store keeps only a few fields of
+// each object and a verdict: see Object.
 type WholeObjects struct {
 	scheme  *runtime.Scheme
 	typed   rest.Interface
@@ -33,6 +33,11 @@ func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, e
 			return nil, fmt.Errorf("build scheme: %w", err)
 		}
 	}
+	return (&WholeObjects{scheme: scheme}).With(config, client)
+}
+
+// With returns a copy that sends its requests with another client of the same cluster.
+func (w *WholeObjects) With(config *rest.Config, client *http.Client) (*WholeObjects, error) {
 	dynamicClient, err := dynamic.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("create dynamic client: %w", err)
@@ -42,12 +47,12 @@ func NewWholeObjects(config *rest.Config, client *http.Client) (*WholeObjects, e
 	config.APIPath = "/unused" // every request names its absolute path
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(w.scheme).WithoutConversion()
 	typed, err := rest.RESTClientForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("create typed client: %w", err)
 	}
-	return &WholeObjects{scheme: scheme, typed: typed, dynamic: dynamicClient}, nil
+	return &WholeObjects{scheme: w.scheme, typed: typed, dynamic: dynamicClient}, nil
 }
 
 // client returns the client for the objects of a kind. It decodes them into their Go type if that is known, because that is cheaper.

@@ -105,7 +105,7 @@ func (w *wholeFixture) eventually(actual any) AsyncAssertion {
 // verdict returns the observed verdict on an object.
 func (w *wholeFixture) verdict(kind schema.GroupKind, name string) func() string {
 	return func() string {
-		seen, knowledge := w.watcher.Lookup(kind, w.namespace, name)
+		seen, knowledge := w.watcher.As("").Lookup(kind, w.namespace, name)
 		switch {
 		case knowledge != observe.Present:
 			return "not there"
@@ -220,7 +220,7 @@ func TestOneWatchServesUsersWithAndWithoutVerdicts(t *testing.T) {
 	other := types.NamespacedName{Namespace: "sets", Name: "other"}
 	asks := need
 	asks.Whole = true
-	w.watcher.Use(w.ctx, other, []observe.Need{asks})
+	w.watcher.As("").Use(w.ctx, other, []observe.Need{asks})
 	w.Expect(w.watcher.Watches()).To(Equal(1))
 	w.eventually(w.verdict(kind, "one")).Should(HavePrefix(`condition "Stalled" has invalid status True`))
 	w.eventually(w.takeReports("one")).Should(BeTrue(), "verdicts that were unknown are reported")

@@ -44,12 +44,22 @@ func (r *Planner) accountRefusal(ctx context.Context, mr *resourcesv1alpha1.Mana
 	return "", nil
 }
 
+// stopWatchesOfAccount stops the watches of a refused set that have the rights of its ServiceAccount.
+func (r *Reconciler) stopWatchesOfAccount(p *pass) {
+	if r.Identity.Watcher(p.mr) == "" {
+		return
+	}
+	r.Watcher.Release(p.name)
+	p.set.Watched = false
+}
+
 // refuseDeletion reports that the objects of a set cannot be deleted, and why: its ServiceAccount is refused, or it is unknown whether the
 // deletion is suspended. If err is not nil, it only returns err.
 func (r *Reconciler) refuseDeletion(ctx context.Context, p *pass, refusal string, err error) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.stopWatchesOfAccount(p)
 	reason := resourcesv1alpha1.ConditionDeletionPending
 	r.Events.failed(p, nil, reason, refusal)
 	if err := r.report(ctx, p, applied(corev1beta1.ConditionProgressing, reason, refusal)); err != nil {

@@ -3,7 +3,9 @@ package applier_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -70,16 +72,15 @@ func TestASetIsAppliedChangedRepairedAndDeletedAsItsServiceAccount(t *testing.T)
 	})
 }
 
-// Only list, watch and requests for ManagedResources, Events and leases are the controller's own. A restart and a set at rest need no
-// requests for objects.
+// Only requests for ManagedResources, Events and leases are the controller's own, and lists and watches of Secrets in the source. A restart
+// and a set at rest need no requests for objects.
 func TestRequestsForASetHaveTheRightsOfItsServiceAccount(t *testing.T) {
 	locked(t, func(e *Env) {
 		own := make(chan string, 100)
 		e.Requests.SetHook(func(request *http.Request) error {
 			isObject := strings.Contains(request.URL.Path, "/configmaps") || strings.Contains(request.URL.Path, "/secrets/")
-			isList := request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/configmaps")
 			user := request.Header.Get("Impersonate-User")
-			if isObject && !isList && user != "system:serviceaccount:"+e.Namespace+":deployer" {
+			if isObject && user != "system:serviceaccount:"+e.Namespace+":deployer" {
 				own <- request.Method + " " + request.URL.Path
 			}
 			return nil
@@ -99,6 +100,108 @@ func TestRequestsForASetHaveTheRightsOfItsServiceAccount(t *testing.T) {
 		e.AwaitGone("mr")
 		e.Expect(own).To(BeEmpty())
 	})
+}
+
+// A ServiceAccount that may not list objects needs no watch: its objects are read at the latest after SyncPeriod.
+func TestDriftIsFoundWithoutTheRightToWatch(t *testing.T) {
+	locked(t, func(e *Env) {
+		e.Config.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: 2 * time.Second}
+		e.Stop()
+		e.Start()
+		e.BareAccount("reader")
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-without-watch"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "delete"}},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
+		}}
+		for _, c := range []client.Client{e.Source, e.Target} {
+			e.Expect(client.IgnoreAlreadyExists(c.Create(e.Ctx, role.DeepCopy()))).To(Succeed())
+			e.GrantTo(c, "reader", role.Name, authorizationv1.ResourceAttributes{Resource: "configmaps", Verb: "delete"})
+		}
+		setOf(e, "mr", "reader", e.ConfigMap("a", "1"))
+		e.AwaitApplied("mr", "True/ApplySucceeded")
+		e.Edit("a", `{"data":{"key":"drift"}}`)
+		e.AwaitData("a", "1")
+	})
+}
+
+// A set sees only what watches with the rights of its present ServiceAccount show. Drift is found by these watches, because the sync period
+// is long.
+func TestWatchesFollowTheServiceAccountOfASet(t *testing.T) {
+	locked(t, func(e *Env) {
+		e.Config.Controllers.ManagedResource.SyncPeriod = &metav1.Duration{Duration: time.Hour}
+		e.Stop()
+		e.Start()
+		e.Account("successor")
+		drifts := func() {
+			e.T.Helper()
+			e.AwaitApplied("mr", "True/ApplySucceeded")
+			e.AwaitRest()
+			e.Edit("a", `{"data":{"key":"drift"}}`)
+			e.AwaitData("a", "1")
+		}
+		setOf(e, "mr", "deployer", e.ConfigMap("a", "1"))
+		drifts()
+		e.Change("mr", assign("successor"))
+		drifts()
+		deleteAccount(e, "successor")
+		e.AwaitApplied("mr", "False/ApplyFailed")
+		e.Eventually(func() float64 { return e.Counter("espalier_managedresource_watches") }).WithTimeout(Patience).Should(BeZero())
+		e.BareAccount("successor")
+		drifts()
+	})
+}
+
+// A set that is only planned is watched, too, while it is not refused.
+func TestWatchesOfAPlannedSetFollowItsServiceAccount(t *testing.T) {
+	locked(t, func(e *Env) {
+		watches := func(want int) {
+			e.T.Helper()
+			e.Eventually(func() float64 { return e.Counter("espalier_managedresource_watches") }).WithTimeout(Patience).
+				Should(BeNumerically("==", want))
+		}
+		setOf(e, "mr", "deployer", e.ConfigMap("a", "1"))
+		e.AwaitApplied("mr", "True/ApplySucceeded")
+		e.Change("mr", func(mr *resourcesv1alpha1.ManagedResource) { mr.Annotations["espalier.dev/plan"] = "true" })
+		watches(1)
+		deleteAccount(e, "deployer")
+		watches(0)
+		e.BareAccount("deployer")
+		watches(1)
+	})
+}
+
+// Before the condition tells of unhealthy objects, one list shows that the ServiceAccount may read all of them.
+func TestOneRequestIsEnoughToTellOfManyObjects(t *testing.T) {
+	t.Parallel()
+	// No controller changes the status of one Deployment before the other ones.
+	e := NewImpersonating(t, Options{TwoClusters: true, Configure: longSyncPeriod})
+	e.Account("deployer")
+	var single, lists atomic.Int32
+	e.Requests.SetHook(func(request *http.Request) error {
+		switch path := request.URL.Path; {
+		case request.Method != http.MethodGet || !strings.Contains(path, "/deployments") || request.URL.Query().Has("watch"):
+		case strings.HasSuffix(path, "/deployments"):
+			lists.Add(1)
+		default:
+			single.Add(1)
+		}
+		return nil
+	})
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-deployments"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"*"}},
+	}}
+	e.Expect(client.IgnoreAlreadyExists(e.Target.Create(e.Ctx, role))).To(Succeed())
+	e.GrantTo(e.Target, "deployer", role.Name, authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "get"})
+	var deployments []string
+	for _, name := range []string{"a", "b", "c"} {
+		deployments = append(deployments, deploymentCalled(e, name, "", "paused: true, ", ""))
+	}
+	setOf(e, "mr", "deployer", deployments...)
+	e.AwaitApplied("mr", "True/ApplySucceeded")
+	e.Eventually(func() string { return Message(e.Get("mr"), "ResourcesHealthy") }).WithTimeout(Patience).
+		Should(ContainSubstring(`/c" is unhealthy`))
+	e.Expect(single.Load()).To(BeZero())
+	e.Expect(lists.Load()).To(BeNumerically(">", 0))
 }
 
 // Requests for sets, which depend on the speed of watches, are not compared.

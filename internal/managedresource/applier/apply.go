@@ -84,7 +84,7 @@ func (r *Planner) engine(p *pass) *engine.Engine {
 // executor returns the executor for the objects of the set.
 func (r *Reconciler) executor(p *pass) *engine.Executor {
 	return &engine.Executor{
-		Engine: r.engine(p), Clock: r.Clock, Watcher: r.Watcher, Now: p.now, AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
+		Engine: r.engine(p), Clock: r.Clock, Watcher: p.view, Now: p.now, AllFieldsApplied: allFieldsApplied(p.mr.Status.Conditions),
 		ReportDrift: reportsDrift(p.mr),
 		Recreate: func(ref resourcesv1alpha1.ObjectReference) func(bool) {
 			r.Memory.AddRecreation(p.name, ref, p.now)
@@ -150,12 +150,12 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	executor := r.executor(p)
 	var tasks []engine.Task
 	for _, each := range p.set.Last() {
-		seen, presence := r.lookup(each)
+		seen, presence := lookup(p.view, each)
 		if presence == observe.Unwatched {
 			result.unwatched++
 		}
 		f := engine.Facts{
-			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Finished: r.hasFinished(each), Unchanged: unchanged,
+			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Finished: hasFinished(p.view, each), Unchanged: unchanged,
 			RecheckBefore: p.now.Add(-r.Config.SyncPeriod.Duration),
 			WrittenLater:  seen.FirstMetadata != nil && fields.LastOwnWrite(seen.FirstMetadata.ManagedFields).After(*p.set.InitialStatusTime),
 		}
@@ -167,7 +167,7 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 			executor.RecordEnd(f, &each.Known)
 		}
 		if next == engine.Leave && seen.FirstMetadata != nil {
-			r.Watcher.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
+			p.view.DropFirstMetadata(each.Kind.GroupKind(), each.Namespace, each.Key.Name)
 		}
 		if wait := each.Known.Backoff.Remaining(p.now); wait > 0 && f.Same() {
 			result.requeueAt(p.now.Add(wait))
@@ -182,8 +182,9 @@ func (r *Reconciler) tasks(p *pass, result *outcome) []engine.Task {
 	return tasks
 }
 
-// markDue marks the objects that must be read or written although nothing seems to differ: because of an audit, a change of an autoscaler,
-// or the periodic update. Each object keeps its mark until a read or write confirms that it is in its desired state.
+// markDue marks the objects that must be read or written although nothing seems to differ. The reason may be an audit, a change of an
+// autoscaler, the periodic update, or reported drift that must be repaired now. Each object keeps its mark until a read or write confirms
+// that the object is in its desired state. If a rerun is requested, markDue also marks the Jobs that must be created again.
 func (r *Reconciler) markDue(p *pass) {
 	dirty := r.Memory.TakeDirty(p.name)
 	update := *r.Config.AlwaysUpdate && !p.now.Before(p.set.NextUpdate)
@@ -203,21 +204,21 @@ func (r *Reconciler) markDue(p *pass) {
 }
 
 // lookup returns the state of an object in the watches.
-func (r *Planner) lookup(i *state.Object) (observe.Object, observe.Presence) {
+func lookup(view observe.View, i *state.Object) (observe.Object, observe.Presence) {
 	if i.Unlabelled {
-		return r.Sight.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+		return view.LookupNamed(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 	}
-	return r.Sight.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+	return view.Lookup(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // hasFinished reports whether an object is a finished Job that Kubernetes deletes, or has deleted.
-func (r *Planner) hasFinished(i *state.Object) bool {
-	return i.Expires && r.Sight.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
+func hasFinished(view observe.View, i *state.Object) bool {
+	return i.Expires && view.HasFinished(i.Kind.GroupKind(), i.Namespace, i.Key.Name)
 }
 
 // isInSync reports whether a pass (one reconciliation) would have nothing to do for a set: neither the set nor its Secrets have changed
-// since the last pass, and the watches show every object in its desired state. It runs for every set in each SyncPeriod, so it avoids
-// copies and allocations.
+// since the last pass, the watches show every object in its desired state, no audit or periodic update is due, and the set is not refused.
+// It runs for every set in each SyncPeriod, so it avoids copies and allocations.
 func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bool {
 	s := r.Memory.InSync(name)
 	if s == nil || *r.Config.AlwaysUpdate || r.Own.AuditPeriod.Duration > 0 && !r.Clock.Now().Before(s.NextAudit) {
@@ -233,8 +234,9 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 	if reader := (&desired.Reader{Versions: r.Versions}); !reader.IsCurrent(mr, s.Content.Versions) {
 		return false
 	}
+	view := r.view(mr)
 	for _, each := range s.Objects {
-		if seen, knowledge := r.lookup(each); knowledge != observe.Present || !isAsLeft(each, seen) {
+		if seen, knowledge := lookup(view, each); knowledge != observe.Present || !isAsLeft(each, seen) {
 			return false
 		}
 	}
@@ -242,15 +244,16 @@ func (r *Reconciler) isInSync(ctx context.Context, name types.NamespacedName) bo
 	return true
 }
 
-// isAsLeft reports whether an object has not changed since the last comparison or write. An object without the managed-by label (annotation
-// "ignore") only has to exist.
+// isAsLeft reports whether neither an object nor its manifest has changed since the last comparison or write, and no other read or write
+// of the object is due. If the manifest has the annotation "ignore", the object has no managed-by label, and changes of the object do not
+// count: the object only has to exist.
 func isAsLeft(i *state.Object, seen observe.Object) bool {
 	return i.Mapped && i.Known.Confirmed && i.Known.Due == engine.Leave && i.Known.Hash == i.Hash && seen.FirstMetadata == nil &&
 		(i.Unlabelled || i.Known.Fingerprint == seen.Fingerprint)
 }
 
 // markInSync records that a pass found this version of the set in sync. It records nothing if the set must be reconciled again without an
-// event, for example after a pause of repairs, because pruning is suspended, or if no watch covers one of its objects.
+// event. Examples are a pause of repairs, a failure, an audit that is still due, suspended pruning, and an object that no watch covers.
 func markInSync(s *state.Set, resourceVersion string, result *outcome) {
 	s.InSyncVersion = ""
 	if result.nextCheck.IsZero() && !result.newKinds && result.unwatched == 0 && len(result.failures) == 0 && !s.AuditOwed &&

@@ -65,7 +65,31 @@ func object(e *Env, manifest string) *unstructured.Unstructured {
 	return parsed
 }
 
-// guard creates an object of the victim as another set would have: with the label that makes the controller watch it.
+// befriend creates a set whose ServiceAccount may read the objects of the victim, so that the controller watches them for this set.
+func (s *scene) befriend() {
+	s.T.Helper()
+	s.BareAccount("friend")
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-friend"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps"}, Resources: []string{"configmaps", "secrets", "deployments"}, Verbs: []string{"*"}},
+	}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.victim, Name: "friend"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "friend"}},
+	}
+	for _, c := range []client.Client{s.Source, s.Target} {
+		s.Expect(client.IgnoreAlreadyExists(c.Create(s.Ctx, role.DeepCopy()))).To(Succeed())
+		s.Expect(client.IgnoreAlreadyExists(c.Create(s.Ctx, binding.DeepCopy()))).To(Succeed())
+		s.GrantTo(c, "friend", role.Name, authorizationv1.ResourceAttributes{Resource: "secrets", Verb: "get"})
+	}
+	setOf(s.Env, "friendly", "friend", s.fill("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: friendly, namespace: $V}"),
+		s.fill("apiVersion: v1\nkind: Secret\nmetadata: {name: friendly, namespace: $V}"),
+		s.fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: friendly, namespace: $V}\nspec:\n  replicas: 0\n"+
+			"  selector: {matchLabels: {app: friendly}}\n  template:\n    metadata: {labels: {app: friendly}}\n"+
+			"    spec: {containers: [{name: web, image: registry.test/web}]}\n"))
+}
+
+// guard creates an object of the victim as another set would have: with the label of the objects that the controller watches.
 func (s *scene) guard(manifest string) *unstructured.Unstructured {
 	s.T.Helper()
 	created := object(s.Env, manifest)
@@ -104,6 +128,7 @@ func newScene(e *Env, documents attackDocuments) *scene {
 		s.accountWithout(verb)
 	}
 	s.counter()
+	s.befriend()
 	for _, each := range documents.Victims {
 		s.guard(s.fill(each))
 	}
@@ -139,12 +164,13 @@ func reference(o *unstructured.Unstructured) resourcesv1alpha1.ObjectReference {
 
 var verbs = []string{"get", "create", "update", "patch", "delete"}
 
-// accountWithout creates a ServiceAccount "no-VERB" that may read Secrets and has all rights but one on ConfigMaps of its namespace.
+// accountWithout creates a ServiceAccount "no-VERB" that may read Secrets and watch ConfigMaps of its namespace, and has all other rights
+// but one on these ConfigMaps.
 func (s *scene) accountWithout(verb string) {
 	s.T.Helper()
 	name := "no-" + verb
 	s.BareAccount(name)
-	allowed := slices.DeleteFunc(slices.Clone(verbs), func(each string) bool { return each == verb })
+	allowed := append(slices.DeleteFunc(slices.Clone(verbs), func(each string) bool { return each == verb }), "list", "watch")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-" + name}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: allowed},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
@@ -304,6 +330,7 @@ func TestNoSetExceedsTheRightsOfItsServiceAccount(t *testing.T) {
 			t.Parallel()
 			s := newScene(NewImpersonating(t, Options{TwoClusters: two, Configure: serveAttackers, Stopped: true}), documents)
 			s.Start() // it knows the kinds of the victim from the start
+			s.AwaitApplied("friendly", "True/ApplySucceeded")
 			for number, each := range all {
 				t.Run(each.name, func(t *testing.T) {
 					within := *s
@@ -756,8 +783,10 @@ func thefts() []attack {
 		user := "system:serviceaccount:" + s.Namespace + ":managedresource-controller"
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "escalate", "bind"} {
 			for _, resource := range []string{"configmaps", "secrets", "serviceaccounts", "deployments", "roles", "clusterroles", "namespaces"} {
-				right := &authorizationv1.ResourceAttributes{Namespace: s.victim, Verb: verb, Resource: resource, Group: groupOf(resource)}
-				s.Expect(binary.Allowed(s.Ctx, s.Target, user, right)).To(BeFalse(), "%s %s", verb, resource)
+				for _, namespace := range []string{s.victim, s.Namespace} {
+					right := &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: resource, Group: groupOf(resource)}
+					s.Expect(binary.Allowed(s.Ctx, s.Target, user, right)).To(BeFalse(), "%s %s", verb, resource)
+				}
 			}
 		}
 	}})
@@ -788,19 +817,22 @@ func (s *scene) stolen(as rest.ImpersonationConfig) client.Client {
 	return c
 }
 
-// unreadableHealth makes an applied Deployment unhealthy after its ServiceAccount has lost the right to read Deployments.
+// unreadableHealth makes applied Deployments unhealthy after their ServiceAccount has lost the right to read Deployments.
 func (s *scene) unreadableHealth(set string) {
 	s.T.Helper()
 	s.BareAccount("former")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-former"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "create", "update"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
 	}}
 	s.Expect(client.IgnoreAlreadyExists(s.Target.Create(s.Ctx, role))).To(Succeed())
 	s.GrantTo(s.Target, "former", role.Name, authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "create"})
 	s.GrantTo(s.Source, "former", "test-team", authorizationv1.ResourceAttributes{Resource: "secrets", Verb: "get"})
-	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + set + ", namespace: $NS}\nspec: {paused: true, selector: " +
-		"{matchLabels: {a: f}}, template: {metadata: {labels: {a: f}}, spec: {containers: [{name: c, image: i}]}}}"
-	setOf(s.Env, set, "former", s.fill(deployment))
+	names := []string{set, set + "-2"}
+	var deployments []string
+	for _, each := range names {
+		deployments = append(deployments, deploymentCalled(s.Env, each, "", "paused: true, ", ""))
+	}
+	setOf(s.Env, set, "former", deployments...)
 	s.AwaitApplied(set, "True/ApplySucceeded")
 	s.Expect(s.Target.Delete(s.Ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "former-test-former"}})).
 		To(Succeed())
@@ -809,8 +841,10 @@ func (s *scene) unreadableHealth(set string) {
 	s.Eventually(func() (bool, error) { return binary.Allowed(s.Ctx, s.Target, user, right) }).WithTimeout(Patience).Should(BeFalse())
 	s.Eventually(func() string {
 		// The controller of Deployments replaces the status again.
-		s.PatchStatus(deploymentKind, set, `{"status":{"observedGeneration":1,"conditions":[{"type":"Available","status":"False",`+
-			`"reason":"A","message":"s3cr3t"},{"type":"Progressing","status":"True","reason":"A","message":"s3cr3t"}]}}`)
+		for _, each := range names {
+			s.PatchStatus(deploymentKind, each, `{"status":{"observedGeneration":1,"conditions":[{"type":"Available","status":"False",`+
+				`"reason":"A","message":"s3cr3t"},{"type":"Progressing","status":"True","reason":"A","message":"s3cr3t"}]}}`)
+		}
 		return Message(s.Get(set), "ResourcesHealthy")
 	}).WithTimeout(Patience).Should(ContainSubstring(`former" cannot get resource "deployments"`))
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// mayWait reports whether a change of a set may have to wait for other sets or for an approval. The controller then keeps the content that
-// was applied last in its memory, because the Secrets no longer contain it.
+// mayWait reports whether a change of a set may have to wait for other sets or for an approval. For such a set, the controller keeps the
+// former content, which it applied last, in its memory, because after a change the Secrets no longer contain this content.
 func mayWait(mr *resourcesv1alpha1.ManagedResource) bool {
 	_, needsApproval := mr.Annotations[resourcesv1alpha1.Approved]
 	return needsApproval || mr.Annotations[resourcesv1alpha1.DependsOn] != ""
 }
 
-// restoreFormer repairs the objects of the content that was applied last, while the present content is not applied. After a restart the
-// process does not have the former content, and leaves the objects as they are. fault says which objects could not be repaired.
+// restoreFormer repairs the objects of the content that was applied last, while the present content is not applied. After a restart, the
+// process does not know the former content, and leaves the objects as they are. fault says which objects could not be repaired, "" if
+// there are none.
 func (r *Reconciler) restoreFormer(ctx context.Context, p *pass) (result *outcome, fault string) {
 	former := p.set.Former
 	if former == nil || !isRecorded(p.mr, former.Content) {
@@ -40,8 +41,9 @@ func (r *Reconciler) restoreFormer(ctx context.Context, p *pass) (result *outcom
 	return result, fault
 }
 
-// awaitDependencies reports that a changed set is not applied yet. If its former content was applied completely, the objects of that
-// content are repaired, and their health is judged. An event of the other sets causes the next reconciliation.
+// awaitDependencies reports that a changed set is not applied yet, because it waits for other sets. If the former content of the set was
+// applied completely, the controller repairs the objects of the former content, and the health controller judges them. An event of one of
+// the other sets causes the next reconciliation, which begins after a SyncPeriod at the latest.
 func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet string) (ctrl.Result, error) {
 	p.set.Announced = ""
 	waiting := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionDependenciesPending, unmet)
@@ -49,7 +51,7 @@ func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet strin
 		r.Memory.MarkInProgress(p.name)
 		return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, r.report(ctx, p, waiting)
 	}
-	r.observeOnly(ctx, p.mr)
+	r.observeOnly(ctx, p)
 	result, fault := r.restoreFormer(ctx, p)
 	if fault != "" {
 		waiting.Message += "; " + fault
@@ -64,10 +66,10 @@ func (r *Reconciler) awaitDependencies(ctx context.Context, p *pass, unmet strin
 	return ctrl.Result{RequeueAfter: r.requeueAfter(result)}, r.report(ctx, p, waiting)
 }
 
-// planUnapproved publishes the plan of a set with content that is not approved. The objects of the content that was applied before are
-// repaired, and their health is judged.
+// planUnapproved publishes the plan of a set whose present content is not approved. The controller repairs the objects of the content that
+// was applied before, and the health controller judges them.
 func (r *Reconciler) planUnapproved(ctx context.Context, p *pass) (ctrl.Result, error) {
-	r.observeOnly(ctx, p.mr)
+	r.observeOnly(ctx, p)
 	restored, _ := r.restoreFormer(ctx, p)
 	result, err := r.planSet(ctx, p.mr)
 	if err == nil {

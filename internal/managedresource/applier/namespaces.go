@@ -29,8 +29,8 @@ func (r *Planner) refusal(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	return r.accountRefusal(ctx, mr)
 }
 
-// namespaceRefusal returns why sets of a namespace are not applied, "" if they are. A namespace that the cache does not have yet is an
-// error: its labels are not known.
+// namespaceRefusal returns why sets of a namespace are not applied, "" if they are applied. If the labels of the namespace decide, and the
+// cache does not contain the namespace yet, namespaceRefusal returns an error.
 func (r *Planner) namespaceRefusal(ctx context.Context, namespace string) (string, error) {
 	if !r.Limits.NeedsLabels(namespace) {
 		return r.Limits.RefuseSet(namespace, nil), nil
@@ -55,13 +55,16 @@ func (r *Planner) malformed(mr *resourcesv1alpha1.ManagedResource) string {
 	return ""
 }
 
-// refuseSet reports that a set is not applied. Its objects stay as they are. The state of the set stays too, so that the controller
-// continues where it stopped if the set is allowed again. The set gets no finalizer, since nothing new is written for it.
+// refuseSet reports that a set is not applied. The objects of the set stay as they are. The process also keeps its state of the set in
+// memory, so that the controller continues where it stopped if the set is allowed again. The set gets no finalizer, because the controller
+// writes no new objects for it. Watches with the rights of the set's ServiceAccount are stopped.
 func (r *Reconciler) refuseSet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, refusal string, err error) (ctrl.Result, error) {
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.fail(ctx, r.newPass(ctx, mr), resourcesv1alpha1.ConditionApplyFailed, refusal, nil); err != nil {
+	p := r.newPass(ctx, mr)
+	r.stopWatchesOfAccount(p)
+	if err := r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, refusal, nil); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil

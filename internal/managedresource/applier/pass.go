@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply"
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 	"github.com/espalier-dev/espalier/internal/apply/merge"
+	"github.com/espalier-dev/espalier/internal/apply/observe"
 	"github.com/espalier-dev/espalier/internal/managedresource/desired"
 	"github.com/espalier-dev/espalier/internal/managedresource/ownership"
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
@@ -29,6 +30,8 @@ type pass struct {
 	// user is the user with whose rights the pass reads and writes, "" for the controller. target sends requests with these rights.
 	user   string
 	target *apply.Target
+	// view shows the watched objects of the set.
+	view observe.View
 
 	settings merge.Options
 	owner    ownership.Owner
@@ -55,10 +58,15 @@ func (r *Planner) newPass(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	user := r.Identity.User(mr)
 	set.ApplyAs(user)
 	return &pass{
-		user: user, target: r.Target.As(user),
+		user: user, target: r.Target.As(user), view: r.view(mr),
 		mr: mr, before: mr.Status.Resources, name: name, set: set, now: r.Clock.Now(), owner: owner,
 		settings: desired.Settings(mr, owner.Origin(), *r.Config.ManagedByLabelValue),
 	}
+}
+
+// view returns the view of the watched objects of a set.
+func (r *Planner) view(mr *resourcesv1alpha1.ManagedResource) observe.View {
+	return r.Watcher.As(r.Identity.Watcher(mr))
 }
 
 // initialStatusTime returns the time of the last write of the status before this process first read the set. It returns the zero time if
@@ -82,8 +90,8 @@ func (p *pass) obsolete() []resourcesv1alpha1.ObjectReference {
 	return p.index.Obsolete()
 }
 
-// compare finds, for each object of the set, the entry in before. The methods previous and obsolete call it: a reconciliation of a settled
-// set in which no object needs a request does not.
+// compare finds, for each object of the set, the entry in before. The methods previous and obsolete call compare. A reconciliation of a
+// settled set calls neither of them if no object needs a request, and so saves this work.
 func (p *pass) compare() {
 	if p.index != nil {
 		return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,12 +20,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// Planner computes the plans of sets. All fields are required, except SourceAs, which Plan does not use, and Accounts. They are set once,
-// before start.
+// Planner computes the plans of sets. The fields are set once, before the start. All fields are required, except for Accounts, Watcher,
+// and SourceAs, which the method Plan does not use.
 type Planner struct {
 	Settings
-	// Source reads the source cluster. In a Reconciler it reads from caches, and it also writes. SourceLive reads without a cache, for example
-	// Secrets.
+	// Source reads the source cluster. In a Reconciler, Source reads from caches, and also writes. SourceLive reads without a cache, for
+	// example Secrets.
 	Source     client.Client
 	SourceLive client.Reader
 	// Versions are the versions of the Secrets of the sets that watches have shown.
@@ -36,8 +35,8 @@ type Planner struct {
 	// ServiceAccounts from a cache; if it is nil, ServiceAccounts need not exist.
 	SourceAs func(user string) (client.Reader, error)
 	Accounts client.Reader
-	// Sight has the states of objects that watches have shown.
-	Sight Sight
+	// Watcher watches the objects of the sets. It is nil in a process without watches.
+	Watcher *observe.Watcher
 	// Autoscalers knows for which objects autoscalers set the replicas or the resources.
 	Autoscalers *observe.Autoscalers
 	// SameCluster reports whether source and target are one cluster, or may be.
@@ -46,29 +45,6 @@ type Planner struct {
 	// Memory contains the knowledge about the sets between two reconciliations.
 	Memory *state.Memory
 }
-
-// Sight returns the states of objects that watches have shown. An observe.Watcher and NoSight implement it.
-type Sight interface {
-	Lookup(kind schema.GroupKind, namespace, name string) (observe.Object, observe.Presence)
-	LookupNamed(kind schema.GroupKind, namespace, name string) (observe.Object, observe.Presence)
-	HasFinished(kind schema.GroupKind, namespace, name string) bool
-}
-
-// NoSight is the Sight of a process without watches.
-type NoSight struct{}
-
-// Lookup returns that no watch covers the object.
-func (NoSight) Lookup(schema.GroupKind, string, string) (observe.Object, observe.Presence) {
-	return observe.Object{}, observe.Unwatched
-}
-
-// LookupNamed returns that no watch covers the object.
-func (NoSight) LookupNamed(schema.GroupKind, string, string) (observe.Object, observe.Presence) {
-	return observe.Object{}, observe.Unwatched
-}
-
-// HasFinished returns false.
-func (NoSight) HasFinished(schema.GroupKind, string, string) bool { return false }
 
 // Plan returns the plan of a set: the changes that Reconcile would make. The clients, the target and the autoscalers may have the rights of
 // any user. Metadata and status of the set are used as they are; a set that does not exist has no status. If the set has the annotation
@@ -94,8 +70,8 @@ func (r *Planner) Plan(ctx context.Context, mr *resourcesv1alpha1.ManagedResourc
 	return computed, nil
 }
 
-// newPlan returns a pass over a copy of the state of a set, and its plan without objects. The copy also contains the knowledge about the
-// objects, if there is any.
+// newPlan returns a pass that works on a copy of the state of a set, and a plan of the set that contains no objects yet. The copy also
+// contains the knowledge of the process about the objects, if there is any.
 func (r *Planner) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (*pass, *plan.Plan, error) {
 	refusal, err := r.refusal(ctx, mr)
 	if apierrors.IsNotFound(err) { // the user will create the Namespace with the set, and it will need the labels
@@ -124,8 +100,9 @@ func (r *Planner) newPlan(ctx context.Context, mr *resourcesv1alpha1.ManagedReso
 	return p, computed, nil
 }
 
-// loadPlan reads the set's Secrets. If one is missing, or the controller may not read it, the plan says that the controller would do
-// nothing.
+// loadPlan reads the Secrets of the set, unless the controller would remove the set. If a Secret is missing, the plan says that the
+// controller would do nothing. The plan says the same if the controller may not read a Secret. If otherRights is true, the reader is not
+// the controller, and a missing right is an error instead.
 func (r *Planner) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, removesSet, otherRights bool) error {
 	if removesSet || computed.Problem != "" {
 		return nil
@@ -148,8 +125,8 @@ func (r *Planner) loadPlan(ctx context.Context, p *pass, computed *plan.Plan, re
 	return nil
 }
 
-// unapproved returns why the content with a checksum is not applied: the user has not approved it. It returns "" if it is approved or
-// needs no approval.
+// unapproved returns a text about content that the controller does not apply because the user has not approved it. checksum is the
+// checksum of the content. The text is "" if the content is approved or needs no approval.
 func unapproved(mr *resourcesv1alpha1.ManagedResource, checksum string) string {
 	if approved, found := mr.Annotations[resourcesv1alpha1.Approved]; !found || approved == checksum {
 		return ""
@@ -213,9 +190,9 @@ func (r *Planner) comparisons(p *pass) []engine.Task {
 	objects := p.set.Last()
 	tasks := make([]engine.Task, 0, len(objects))
 	for _, each := range objects {
-		seen, presence := r.lookup(each)
+		seen, presence := lookup(p.view, each)
 		next, f := engine.Write, engine.Facts{
-			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Unchanged: unchanged, Finished: r.hasFinished(each),
+			Item: each.Item, Known: each.Known, Seen: seen, Presence: presence, Unchanged: unchanged, Finished: hasFinished(p.view, each),
 		}
 		if f.Same() {
 			next = engine.Compare

@@ -66,7 +66,7 @@ func (r *Reconciler) planNow(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 		r.Memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
 	}
 	if computed.Problem == "" {
-		r.Watcher.Use(bounded, p.name, r.needs(p))
+		p.view.Use(bounded, p.name, r.needs(p))
 	}
 	r.planObjects(bounded, p, computed, removesSet, otherRights)
 	if ctx.Err() != nil {
@@ -103,8 +103,8 @@ func (r *Reconciler) publish(ctx context.Context, mr *resourcesv1alpha1.ManagedR
 			fmt.Sprintf("ConfigMap %q exists and does not hold a plan of this set; remove or rename it", want.Name))
 		return nil
 	}
-	// The annotation is written before the ConfigMap, so that the next process finds the ConfigMap even if this process dies between the two
-	// writes.
+	// The controller writes the annotation before the ConfigMap. So if this process dies between the two writes, the next process knows that
+	// a ConfigMap may exist.
 	if failure := r.recordPlanName(ctx, mr, want.Name); failure != nil {
 		return failure
 	}
@@ -133,7 +133,8 @@ func (r *Reconciler) unpublish(ctx context.Context, mr *resourcesv1alpha1.Manage
 }
 
 // unpublishForOtherInstance removes the plan that this controller published for a set which now has another class, and which has no
-// finalizer of this controller. It keeps a plan of the present generation, because the controller of the other class has published that.
+// finalizer of this controller. It keeps a plan of the present generation, because the controller of the other class has published this
+// plan.
 func (r *Reconciler) unpublishForOtherInstance(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
 	if r.Class.Responsible(mr) || mr.DeletionTimestamp != nil {
 		return
@@ -172,8 +173,8 @@ func (r *Reconciler) recordPlanName(ctx context.Context, mr *resourcesv1alpha1.M
 	} else {
 		metav1.SetMetaDataAnnotation(&mr.ObjectMeta, resourcesv1alpha1.Planned, name)
 	}
-	// The patch fails if the set has changed: a patch that removes the last annotation removes metadata.annotations, so also an annotation
-	// that a user adds at the same time.
+	// The API server rejects the patch if another client has changed the set meanwhile. Otherwise, a patch that removes the last annotation
+	// would remove metadata.annotations as a whole, and with it an annotation that a user adds at the same time.
 	return r.patch(ctx, "write annotation "+resourcesv1alpha1.Planned, mr, conflict.MergeFrom(before))
 }
 

@@ -1,18 +1,19 @@
 // Package applier is the ManagedResource controller: it keeps the objects of ManagedResources, called sets here, in the state that their
 // Secrets describe.
 //
-// In the source cluster, it watches ManagedResources and the metadata of Secrets, and, if configured, of Namespaces and ServiceAccounts. In
-// the target cluster, it watches autoscalers. For every kind that sets contain, it also watches the metadata of the objects with the
-// managed-by label. It reads a Secret when the version of the Secret changes, and an object when another client has written to it. It
-// writes objects to the target. To the source, it writes finalizers, annotations and the status of ManagedResources, ConfigMaps with plans,
-// and Events.
+// In the source cluster, it watches ManagedResources and the metadata of Secrets, and, if configured, of Namespaces and ServiceAccounts.
+// In the target cluster, it watches autoscalers. For every kind that sets contain, it also watches the objects with the managed-by label:
+// whole objects if the health of the kind depends on more than metadata, otherwise metadata. It reads a Secret when the version of the
+// Secret changes, and an object when another client has written to the object. It writes objects to the target. To the source, it writes
+// finalizers, annotations and the status of ManagedResources, ConfigMaps with plans, and Events.
 //
-// It writes the result of an apply together with the health of the set, and for that waits a moment until the health is known: see
+// It writes the result of an apply together with the health of the set. For this, it waits a moment until the health is known: see
 // Reconciler.resultStatus.
 //
-// If the process dies during an apply, the next one finds in the status every object that may exist, because the controller lists all
-// objects there before it writes the first of them. It also finds that the last apply was not completed, because only the end of an apply
-// records the checksum. It then writes all objects of that set again, which does not change objects in their desired state.
+// If the process dies during an apply, the next process finds in the status every object that may exist, because the controller lists all
+// objects there before it writes the first of them. The next process also finds that the last apply was not completed, because only the
+// end of an apply records the checksum. It then writes all objects of the set again. This does not change objects that are in their
+// desired state.
 package applier
 
 import (
@@ -82,10 +83,8 @@ type Reconciler struct {
 	SecretVersions *secretversions.Tracker
 	// TargetAs reads Events of the target, which no cache contains, with the rights of a user.
 	TargetAs func(user string) (client.Reader, error)
-	// Watcher watches the objects of the sets. Planner.Sight is the same.
-	Watcher *observe.Watcher
-	Events  *Events
-	Metrics *Metrics
+	Events   *Events
+	Metrics  *Metrics
 	// Jitter spreads audits: it returns a number from 0 up to 1.
 	Jitter func() float64
 }
@@ -113,22 +112,25 @@ type Settings struct {
 type Health struct {
 	// Registered reports whether a kind is one of Kubernetes' own. For such kinds, Own.Kstatus has no effect.
 	Registered func(schema.GroupVersionKind) bool
-	// Judge returns all conditions of an applied set, including the new conditions of health and progress. If a request is needed to
-	// determine the health or the progress, next is nil: then a call of Concluded makes the health controller write the two conditions.
+	// Judge returns all conditions of an applied set, including the new conditions of health and progress. next is nil if a request is needed
+	// to determine the health or the progress. A request that only shows whether the ServiceAccount of the set may know the result does not
+	// count. If next is nil, a call of Concluded makes the health controller write the two conditions.
 	//
 	// early is true, and next is nil, if last is false and the two conditions are about to change: a watch has not seen a write of this
 	// process yet, or the controller of a workload has not processed the workload yet.
-	Judge func(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (next []corev1beta1.Condition, early bool)
-	// Concluded is called when a set has been applied, so that its health can be determined, and when a deleted object of it has been created
-	// again.
+	Judge func(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
+		next []corev1beta1.Condition, early bool,
+	)
+	// Concluded is called in two cases: when the controller has applied a set, so that the health of the set can be determined, and when it
+	// has created a deleted object of the set again.
 	Concluded func(types.NamespacedName)
 }
 
 const (
 	// settlePause is the time after which a pass is repeated if its input changed while it ran.
 	settlePause = 10 * time.Millisecond
-	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause doubles the
-	// time since the first one, until resultTimeout, after which the result is written as it is.
+	// resultPause is the first pause before the health of a set with a postponed result is determined again. Each further pause is as long as
+	// the time since the result was first postponed, so that this time doubles. After resultTimeout, the result is written as it is.
 	resultPause   = 50 * time.Millisecond
 	resultTimeout = 300 * time.Millisecond
 	// resultPriority is the priority in the work queue of a set with a postponed result. Other sets have the priority 0 or less. The set goes
@@ -165,7 +167,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.unpublish(ctx, mr)
 		return ctrl.Result{}, r.report(ctx, p, ignoredVerdicts()...)
 	case stepPlan:
-		r.observeOnly(ctx, mr)
+		if err := r.observeUnlessRefused(ctx, mr); err != nil {
+			return ctrl.Result{}, err
+		}
 		return r.planSet(ctx, mr)
 	case stepRemove:
 		return r.removeSet(ctx, mr)
@@ -182,33 +186,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.unpublishForOtherInstance(ctx, mr)
 		r.releaseSet(request.NamespacedName)
 	case stepWait:
-		r.observeOnly(ctx, mr)
+		return ctrl.Result{}, r.observeUnlessRefused(ctx, mr)
 	}
 	return ctrl.Result{}, nil
 }
 
-// observeOnly is for a set that an earlier process applied and that this process must not apply now. It starts the watches of the set and
-// requests its health.
-func (r *Reconciler) observeOnly(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) {
+// observeUnlessRefused is observeOnly for a set that may be refused. Then it stops the watches that have the rights of the set's
+// ServiceAccount.
+func (r *Reconciler) observeUnlessRefused(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) error {
+	p := r.newPass(ctx, mr)
+	if r.Identity.Watcher(mr) != "" {
+		refusal, err := r.refusal(ctx, mr)
+		if err != nil {
+			return err
+		}
+		if refusal != "" {
+			r.stopWatchesOfAccount(p)
+			return nil
+		}
+	}
+	r.observeOnly(ctx, p)
+	return nil
+}
+
+// observeOnly starts the watches of a set that this process must not apply now and that was applied before. It also requests that the
+// health controller judges the set. It does not repeat this work if it was done before. It does nothing for other sets, for sets that are
+// being deleted, and for sets of another class.
+func (r *Reconciler) observeOnly(ctx context.Context, p *pass) {
+	mr := p.mr
 	if !corev1beta1.IsTrue(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied) && !isComplete(mr.Status.Conditions) ||
 		mr.DeletionTimestamp != nil || !r.Class.Responsible(mr) {
 		return
 	}
-	name := types.NamespacedName{Namespace: mr.Namespace, Name: mr.Name}
-	if _, concluded := r.Memory.Concluded(name); concluded {
+	if _, concluded := r.Memory.Concluded(p.name); concluded && p.view.IsUsedBy(p.name) {
 		return
 	}
 	bounded, cancel := r.limit(ctx)
 	defer cancel()
-	p := r.newPass(ctx, mr)
 	p.set.Kstatus = health.Kstatus(mr, *r.Own.Kstatus)
-	r.Memory.Subscribe(name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
-	r.Watcher.Use(bounded, name, r.needs(p))
+	r.Memory.Subscribe(p.name, subscribedKeys(p.set.Content.Items, mr.Status.Resources))
+	p.view.Use(bounded, p.name, r.needs(p))
 	r.requestJudgement(p, false)
 }
 
-// releaseSet stops the watches of a set that does not exist, or that a controller of another class processes, and removes the state of the
-// set.
+// releaseSet stops the watches of a set, and removes the state of the set from memory, except for the data that shows that a cache is
+// behind. The set does not exist, the controller has removed its last finalizer, or a controller of another class processes it.
 func (r *Reconciler) releaseSet(name types.NamespacedName) {
 	r.Watcher.Release(name)
 	r.SecretVersions.Release(name)
@@ -242,16 +264,16 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*reso
 	return mr, nil
 }
 
-// takeOperation removes the annotation that requests a reconciliation, and reports whether it existed. It fails with a conflict if another
-// client has changed the set meanwhile.
+// takeOperation removes the annotation that requests a reconciliation, and reports whether the set had the annotation. If so, the
+// reconciliation reads all objects of the set. takeOperation fails with a conflict if another client has changed the set meanwhile.
 func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (bool, error) {
 	if mr.Annotations[resourcesv1alpha1.GardenerOperation] != resourcesv1alpha1.OperationReconcile {
 		return false, nil
 	}
 	before := mr.DeepCopy()
 	delete(mr.Annotations, resourcesv1alpha1.GardenerOperation)
-	// The patch fails if the set has changed: a patch that removes the last annotation removes metadata.annotations, so also an annotation
-	// that a user adds at the same time.
+	// The API server rejects the patch if another client has changed the set meanwhile. Otherwise, a patch that removes the last annotation
+	// would remove metadata.annotations as a whole, and with it an annotation that a user adds at the same time.
 	if err := r.patch(ctx, "remove annotation "+resourcesv1alpha1.GardenerOperation, mr, conflict.MergeFrom(before)); err != nil {
 		return false, err
 	}
@@ -259,8 +281,8 @@ func (r *Reconciler) takeOperation(ctx context.Context, mr *resourcesv1alpha1.Ma
 	return true, nil
 }
 
-// applySet applies a set: it deletes and releases the objects that left the set, and then creates and updates its objects. It does not if
-// the set is refused, not approved, or waits for other sets.
+// applySet applies a set: it deletes and releases the objects that left the set, and then creates and updates the objects of the set. If
+// the set is refused, not approved, or waits for other sets, applySet does not apply the present content.
 func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (ctrl.Result, error) {
 	_, needsApproval := mr.Annotations[resourcesv1alpha1.Approved]
 	if !needsApproval {
@@ -301,7 +323,7 @@ func (r *Reconciler) applySet(ctx context.Context, mr *resourcesv1alpha1.Managed
 	}
 	if kstatus := health.Kstatus(mr, *r.Own.Kstatus); !p.set.Settled || !p.set.Watched || p.set.Kstatus != kstatus {
 		p.set.Kstatus = kstatus
-		r.Watcher.Use(bounded, p.name, r.needs(p))
+		p.view.Use(bounded, p.name, r.needs(p))
 	}
 	if !p.set.Pruned {
 		if result := r.prune(bounded, p); len(result.Pending) > 0 {
@@ -322,8 +344,8 @@ func (r *Reconciler) unreadable(ctx context.Context, p *pass, err error) error {
 	return r.fail(ctx, p, resourcesv1alpha1.ConditionCannotReadSecret, err.Error(), err)
 }
 
-// awaitsApproval reports whether the Secrets are as they were last read, and the user has not approved that content. Then an event of an
-// object needs no read of the Secrets before the next plan is due.
+// awaitsApproval reports whether the Secrets have not changed since they were last read, and the user has not approved their content. In
+// this case, the controller need not read the Secrets after an event of an object, before the next plan is due.
 func (r *Reconciler) awaitsApproval(p *pass) bool {
 	content := p.set.Content
 	return content.Generation == p.mr.Generation && r.reader(p.user).IsCurrent(p.mr, content.Versions) &&
@@ -446,7 +468,7 @@ func (r *Reconciler) remove(ctx context.Context, p *pass, refs []resourcesv1alph
 		p.set.Deletion = prune.NewProgress(false, p.set.NeverWritten)
 	}
 	deletion := &prune.Deletion{
-		Pruner: r.pruner(p), Progress: p.set.Deletion, Watcher: r.Watcher, Now: p.now, Poll: r.DeletionPoll,
+		Pruner: r.pruner(p), Progress: p.set.Deletion, Watcher: p.view, Now: p.now, Poll: r.DeletionPoll,
 		WaveTimeout: r.Own.DeletionWaveTimeout.Duration,
 	}
 	result := deletion.Delete(ctx, refs)
@@ -462,8 +484,9 @@ func (r *Planner) pruner(p *pass) *prune.Pruner {
 	}
 }
 
-// postponeRemoval checks whether the deletion of all objects of a set is suspended, or waits for sets that depend on this one, and reports
-// that in the status. waits is false if the deletion may begin or has begun. Requests about the objects have the context bounded.
+// postponeRemoval checks whether the deletion of all objects of a set is suspended, or waits for sets that depend on this set. If so, it
+// reports this in the status, and waits is true. waits is also true if it is unknown whether the deletion is suspended. waits is false if
+// the deletion may begin or has begun. Requests about the objects use the context bounded.
 func (r *Reconciler) postponeRemoval(ctx, bounded context.Context, p *pass) (result ctrl.Result, waits bool, err error) {
 	if p.set.Deletion.OfWholeSet() {
 		return ctrl.Result{}, false, nil
@@ -508,7 +531,7 @@ func (r *Reconciler) removeSet(ctx context.Context, mr *resourcesv1alpha1.Manage
 	if !keep {
 		p.set.Content, p.set.Objects, p.set.Loaded = &desired.Content{}, nil, false
 		r.Memory.Subscribe(p.name, subscribedKeys(nil, mr.Status.Resources))
-		r.Watcher.Use(bounded, p.name, r.needs(p))
+		p.view.Use(bounded, p.name, r.needs(p))
 		if result := r.remove(bounded, p, mr.Status.Resources); len(result.Pending) > 0 {
 			return r.reportPending(ctx, p, result)
 		}

@@ -53,8 +53,13 @@ const (
 
 // webDeployment returns a Deployment called web. The arguments are parts of its metadata, spec and container, each with a comma at its end.
 func webDeployment(e *managedresourcetest.Env, metadata, spec, container string) string {
-	return e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {" + metadata + "name: web, namespace: $NS}\nspec: {" + spec +
-		"selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{" + container +
+	return deploymentCalled(e, "web", metadata, spec, container)
+}
+
+// deploymentCalled is webDeployment with another name.
+func deploymentCalled(e *managedresourcetest.Env, name, metadata, spec, container string) string {
+	return e.Fill("apiVersion: apps/v1\nkind: Deployment\nmetadata: {" + metadata + "name: " + name + ", namespace: $NS}\nspec: {" + spec +
+		"selector: {matchLabels: {app: " + name + "}}, template: {metadata: {labels: {app: " + name + "}}, spec: {containers: [{" + container +
 		"name: c, image: i}]}}}")
 }
 

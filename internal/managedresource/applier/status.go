@@ -21,8 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// pendingGrace is how long deletions may take before the condition lists them. It avoids writes, because most deletions are complete
-// sooner.
+// pendingGrace is how long deletions may take before the condition lists them, unless a deletion has failed. The grace period avoids
+// writes of the status, because most deletions are complete sooner.
 const pendingGrace = time.Second
 
 // writeStatus replaces the status, if it differs. A conflict is an error, after which the set is reconciled again.
@@ -50,16 +50,17 @@ func (r *Reconciler) fail(ctx context.Context, p *pass, reason, message string, 
 	return errors.Join(err, r.report(ctx, p, applied(corev1beta1.ConditionFalse, reason, message)))
 }
 
-// announce writes to the status of a changed set, before its first object is written, that the apply is in progress, and all objects that
-// may exist from now on. If the process dies, the next one finds there which objects to delete.
+// announce prepares the status of a changed set before the controller writes the first object of the set. It writes that the apply is in
+// progress, and lists all objects that may exist from now on. If the process dies, the next process finds in this list which objects it
+// must delete.
 //
-// The conditions of health and progress may describe the previous content of the set, or say that it was ignored. They are replaced when
-// the result is written: see state.Set.Outdated.
+// The conditions of health and progress may describe the previous content of the set, or say that the set was ignored. The controller
+// replaces them when it writes the result: see state.Set.Outdated.
 //
-// If a set was applied before and its references have not changed, nothing is written, since its status lists every object already. If the
-// process dies, the next one sees that the apply was not completed: the checksum or the generation in the status is not the one of the set.
-// If the Secrets have their previous content again by then, the next process sees that objects were written later than the status
-// (engine.Facts.WrittenLater).
+// If a set was applied before and its references have not changed, announce writes nothing, because the status lists every object already.
+// If the process dies, the next process sees that the apply was not completed: the checksum or the generation in the status differs from
+// the checksum or the generation of the set. If the Secrets have their previous content again by then, the next process sees that objects
+// were written later than the status (engine.Facts.WrittenLater).
 func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	s, status := p.set, p.mr.Status
 	if s.References == nil {
@@ -98,9 +99,9 @@ func (r *Reconciler) announce(ctx context.Context, p *pass) error {
 	return r.fail(ctx, p, resourcesv1alpha1.ConditionApplyFailed, fmt.Sprintf("could not record what the set consists of: %v", err), err)
 }
 
-// inUse returns the union of the objects that a set had and the objects that it wants. If an object, or an object of an equivalent kind, is
-// in both lists, its entry has the labels and annotations of both: after a restart or a failure, only the entry shows which of them the
-// controller must remove.
+// inUse returns the union of the objects that a set had and the objects that it wants. If both lists contain an object, or objects of
+// equivalent kinds, the entry in the result has the labels and annotations of both entries. After a restart or a failure, only this entry
+// shows which labels and annotations the controller must remove.
 func inUse(had, wanted []resourcesv1alpha1.ObjectReference, equivalences inventory.Equivalences) []resourcesv1alpha1.ObjectReference {
 	before := inventory.NewIndex(had, equivalences)
 	joined := inventory.Union(had, wanted)
@@ -122,8 +123,8 @@ func overlay(below, above map[string]string) map[string]string {
 	return joined
 }
 
-// stillInUse returns the announced objects that the set wants or withholds. The other announced objects have been deleted before objects
-// are applied.
+// stillInUse returns the announced objects that the set wants or withholds. The controller has deleted the other announced objects before
+// it applied the objects of the set.
 func stillInUse(announced, wanted []resourcesv1alpha1.ObjectReference, withheld prune.Withheld) []resourcesv1alpha1.ObjectReference {
 	listed := desired.StatusByKey(wanted)
 	return slices.DeleteFunc(slices.Clone(announced), func(ref resourcesv1alpha1.ObjectReference) bool {
@@ -174,7 +175,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 	if whole && !s.Withheld.IsEmpty() { // the new objects, because of which old ones stayed, are applied
 		return ctrl.Result{RequeueAfter: settlePause}, nil
 	}
-	next, pause := r.resultStatus(p, judgement, result, whole)
+	next, pause := r.resultStatus(ctx, p, judgement, result, whole)
 	if pause > 0 {
 		return ctrl.Result{RequeueAfter: pause, Priority: ptr.To(resultPriority)}, nil
 	}
@@ -199,7 +200,7 @@ func (r *Reconciler) conclude(ctx context.Context, p *pass, result *outcome) (ct
 
 // resultStatus returns the status with the result of the apply. If the health of the set is about to change, it instead returns a pause,
 // after which the set must be reconciled again: so a set whose workload becomes ready at once needs one write of the status, not two.
-func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, result *outcome, whole bool) (
+func (r *Reconciler) resultStatus(ctx context.Context, p *pass, judgement corev1beta1.Condition, result *outcome, whole bool) (
 	status *resourcesv1alpha1.ManagedResourceStatus, pause time.Duration,
 ) {
 	s := p.set
@@ -216,7 +217,7 @@ func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, resu
 		mr := *p.mr
 		mr.Status = *status
 		pause = r.pauseOfResult(p)
-		conditions, early := r.Judge(p.name, &mr, pause == 0)
+		conditions, early := r.Judge(ctx, p.name, &mr, pause == 0)
 		if early {
 			s.Pruned = true
 			return nil, pause
@@ -232,8 +233,9 @@ func (r *Reconciler) resultStatus(p *pass, judgement corev1beta1.Condition, resu
 	return status, 0
 }
 
-// pauseOfResult returns how long the result may be postponed, and records since when it is; zero means that it must be written now. The
-// result of content that was applied before is never postponed: nothing was written, or drift was repaired.
+// pauseOfResult returns how long the result may be postponed; zero means that the result must be written now. It also records since when
+// the result is postponed. If the content was applied before, the result is never postponed, because the apply wrote nothing or only
+// repaired drift.
 func (r *Reconciler) pauseOfResult(p *pass) time.Duration {
 	s, now := p.set, r.Clock.Now()
 	if p.recorded() {

@@ -32,7 +32,7 @@ import (
 type Executor struct {
 	*Engine
 	Clock   clock.WithTicker
-	Watcher *observe.Watcher
+	Watcher observe.View
 	// Now is when the reconciliation began.
 	Now time.Time
 	// AllFieldsApplied is true if the status shows that no object kept a field that differs from its manifest.
@@ -147,18 +147,18 @@ func (e *Executor) drift(o order, c change, out Outcome) Outcome {
 	return out
 }
 
-// mayShowOrigin reports whether the user of the set may learn the origin of the object that a watch shows: a request of this user must have
-// read it, unless the user is the controller.
+// mayShowOrigin reports whether the user of the set may learn the origin of the object that a watch shows. The user may if it is the
+// controller, or if a request with the rights of the user has read the same origin before.
 func (e *Engine) mayShowOrigin(t Task) bool {
 	return !e.Target.IsImpersonated() || t.Known.Claimant == t.Seen.Origin
 }
 
-// restores reports whether a write of the object reverts a change or deletion by another client: the desired state is as it was applied
-// last.
+// restores reports whether a write of the object reverts a change or deletion by another client: the desired state is the state that was
+// applied last, and no rerun of a Job is requested.
 func (t Task) restores() bool { return t.Same() && !t.Known.Rerun }
 
-// isProven reports whether managedFields prove that the object is as an earlier process left it. Then the object needs no read. If an
-// earlier process did not apply all fields, and the object has a field that may be among them, it returns false.
+// isProven reports whether managedFields prove that the object is as an earlier process left it. In this case, the controller does not
+// read the object. If an earlier process did not apply all fields, and the manifest may contain such a field, isProven returns false.
 func (e *Executor) isProven(o order) bool {
 	if !e.AllFieldsApplied && merge.MayBeUnapplied(o.manifest) {
 		return false
@@ -184,8 +184,8 @@ func (e *Executor) isProven(o order) bool {
 	return fields.Covers(first.ManagedFields, object.Object) && fields.OnlyTolerated(first.ManagedFields, tolerance)
 }
 
-// keepsClusterIP reports whether a Service may have a cluster IP that an earlier manifest contained, and the present manifest does not
-// contain.
+// keepsClusterIP reports whether a Service may still have a cluster IP that an earlier manifest contained, although the present manifest
+// contains no cluster IP.
 func keepsClusterIP(entries []metav1.ManagedFieldsEntry, object *unstructured.Unstructured) bool {
 	wanted, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP")
 	return wanted == "" && fields.Covers(entries, map[string]any{"spec": map[string]any{"clusterIP": corev1.ClusterIPNone}})
@@ -212,8 +212,9 @@ type Outcome struct {
 	// Known is the new knowledge about the object. It replaces Task.Known.
 	Known Knowledge
 	Err   error
-	// Effect is the change in the target. If it is Repaired, Recreated is true if the object was missing, Manager is the field manager that
-	// changed it, if known, and Pause is the time until the next repair; zero if repairs do not pause.
+	// Effect is the change in the target. If Effect is Repaired or Drifted, Manager is the field manager that changed the object, if known.
+	// If Effect is Repaired, Recreated is true if the object was missing, and Pause is the time until the next repair; zero if repairs do not
+	// pause.
 	Effect    Effect
 	Recreated bool
 	Manager   string

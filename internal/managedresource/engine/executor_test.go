@@ -14,6 +14,6 @@ func TestRepairsAreCountedBeyondTheEndOfAnObject(t *testing.T) {
 	var none *repair.Backoff
 	backoff, _ := none.Repaired("kubectl-edit", noon)
 	known := Knowledge{Backoff: backoff}
-	(&Executor{Now: noon, Watcher: observe.New(t.Context(), observe.Options{})}).RecordEnd(untouched(), &known)
+	(&Executor{Now: noon, Watcher: observe.New(t.Context(), observe.Options{}).As("")}).RecordEnd(untouched(), &known)
 	g.Expect(known).To(Equal(Knowledge{Hash: 7, Confirmed: true, CheckedAt: noon, Backoff: backoff}))
 }

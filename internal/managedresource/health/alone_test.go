@@ -337,7 +337,7 @@ func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 		if user != "" {
 			mr.Annotations = map[string]string{resourcesv1alpha1.ServiceAccount: user}
 		}
-		next, early := a.reconciler.Judge(types.NamespacedName{Namespace: a.Namespace, Name: "mr"}, mr, last)
+		next, early := a.reconciler.Judge(a.Ctx, types.NamespacedName{Namespace: a.Namespace, Name: "mr"}, mr, last)
 		mr.Status.Conditions = next
 		return result{Condition(mr, "ResourcesHealthy"), early}
 	}
@@ -345,7 +345,7 @@ func TestHealthThatIsAboutToChangeIsReportedAsEarly(t *testing.T) {
 	a.Expect(judge(true)).To(Equal(result{healthy: "False/DeploymentUnhealthy"}))
 	user = "team"
 	a.Expect(judge(false)).To(Equal(result{early: true}), "a set with a ServiceAccount waits, too")
-	a.Expect(judge(true)).To(Equal(result{}), "a request must show that the ServiceAccount may read the Deployment")
+	a.Expect(judge(true)).To(Equal(result{healthy: "False/HealthCheckError"}), "the ServiceAccount may not read the Deployment")
 	complete(a.Env, "web", 1, 0)
 	soon(a.Env, func() result { return judge(false) }).Should(Equal(result{healthy: "True/ResourcesHealthy"}))
 	user = ""
@@ -417,7 +417,7 @@ func TestACacheBehindOurOwnWriteIsNotActedUpon(t *testing.T) {
 
 // watch starts a watch on the Deployments of the namespace.
 func (a *alone) watch() {
-	a.reconciler.Watcher.Use(a.Ctx, types.NamespacedName{Name: "user"}, []observe.Need{{
+	a.reconciler.Watcher.As("").Use(a.Ctx, types.NamespacedName{Name: "user"}, []observe.Need{{
 		Resource: appsv1.SchemeGroupVersion.WithResource("deployments"), Kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
 		Namespaced: true, Namespaces: []string{a.Namespace},
 	}})

@@ -28,8 +28,9 @@ import (
 type findings struct {
 	faults  []rules.Fault
 	rolling []rules.Rolling
-	// pending is true if a watch has not shown the last write of this process to an object yet. unobserved is true if the controller of a
-	// kind, such as Deployments, has not processed the current generation of an object yet.
+	// pending is true if the check must wait for a watch: the watch has not shown the last write of this process to an object yet, or the
+	// first list of Pods has not arrived yet. unobserved is true if the controller of a kind, such as Deployments, has not processed the
+	// current generation of an object yet.
 	pending, unobserved bool
 }
 
@@ -44,7 +45,9 @@ type examination struct {
 	// live is true if the check must read live instead of waiting any longer for watches that are behind.
 	live bool
 	// user is the user with whose rights objects are read, "" for the controller.
-	user  string
+	user string
+	// view shows the watched objects of the set.
+	view  observe.View
 	found *findings
 }
 
@@ -92,38 +95,57 @@ func (r *Reconciler) tellsMore(mr *resourcesv1alpha1.ManagedResource, found *fin
 		!equality.Semantic.DeepEqual(conditions(r.Clock, mr.Status.Conditions, found), mr.Status.Conditions)
 }
 
-// concealing returns a read for each object with a fault or a rollout. If the user may not read the object, the read replaces the findings
-// from the watch, which has the rights of the controller, by the answer of the API server.
+// concealing returns reads that replace the findings about objects with a fault or a rollout by the answer of the API server if the user
+// may not read the objects: the watch has the rights of the controller, or the user has lost the right since the watch began. One request
+// is enough for several objects of a kind in a namespace if the user may list them.
 func (r *Reconciler) concealing(user string, mr *resourcesv1alpha1.ManagedResource, each []findings) []func(context.Context) error {
-	var reads []func(context.Context) error
+	type collection struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}
+	single := map[collection][]func(context.Context) error{}
 	for i, ref := range mr.Status.Resources {
-		if len(each[i].faults)+len(each[i].rolling) == 0 {
-			continue
+		if len(each[i].faults)+len(each[i].rolling) > 0 {
+			key := collection{ref.GroupVersionKind(), ref.Namespace}
+			single[key] = append(single[key], func(ctx context.Context) error { return r.conceal(ctx, user, ref, &each[i]) })
 		}
+	}
+	reads := make([]func(context.Context) error, 0, len(single))
+	for key, objects := range single {
 		reads = append(reads, func(ctx context.Context) error {
-			err := r.Target.As(user).InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) error {
-				_, err := r.Target.As(user).GetMetadata(ctx, resource, ref.Namespace, ref.Name)
-				return err
-			})
-			switch {
-			case apierrors.IsForbidden(err):
-				each[i] = findings{faults: []rules.Fault{fault(ref, rules.CheckFailed, err.Error())}}
-			case err != nil && !apply.IsGone(err):
-				return fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
+			if len(objects) > 1 && r.Target.As(user).InServedVersion(key.kind, func(resource apply.Resource) error {
+				return r.Target.As(user).TryList(ctx, resource, key.namespace)
+			}) == nil {
+				return nil
 			}
-			return nil
+			return readAll(ctx, objects)
 		})
 	}
 	return reads
 }
 
+// conceal reads an object. If the user may not read it, the answer of the API server replaces the findings.
+func (r *Reconciler) conceal(ctx context.Context, user string, ref resourcesv1alpha1.ObjectReference, found *findings) error {
+	err := r.Target.As(user).InServedVersion(ref.GroupVersionKind(), func(resource apply.Resource) error {
+		_, err := r.Target.As(user).GetMetadata(ctx, resource, ref.Namespace, ref.Name)
+		return err
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		*found = findings{faults: []rules.Fault{fault(ref, rules.CheckFailed, err.Error())}}
+	case err != nil && !apply.IsGone(err):
+		return fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
+	}
+	return nil
+}
+
 // known judges every object in the status of a set with data from the watches. It also returns the reads that are still needed: each read
 // adds to the findings of one object. For live, see examination.
 func (r *Reconciler) known(mr *resourcesv1alpha1.ManagedResource, live bool) (each []findings, reads []func(context.Context) error) {
-	kstatus, user := Kstatus(mr, *r.Own.Kstatus), r.Identity.User(mr)
+	kstatus, user, view := Kstatus(mr, *r.Own.Kstatus), r.Identity.User(mr), r.Watcher.As(r.Identity.Watcher(mr))
 	each = make([]findings, len(mr.Status.Resources))
 	for i, ref := range mr.Status.Resources {
-		e := examination{Reconciler: r, kstatus: kstatus, live: live, user: user, found: &each[i]}
+		e := examination{Reconciler: r, kstatus: kstatus, live: live, user: user, view: view, found: &each[i]}
 		if read := e.object(ref); read != nil {
 			reads = append(reads, read)
 		}
@@ -155,9 +177,9 @@ func (e *examination) object(ref resourcesv1alpha1.ObjectReference) func(context
 	var seen observe.Object
 	var knowledge observe.Presence
 	if merge.Truthy(ref.Annotations[resourcesv1alpha1.Ignore]) { // such an object does not carry the label of the watch
-		seen, knowledge = e.Watcher.LookupNamed(kind.GroupKind(), ref.Namespace, ref.Name)
+		seen, knowledge = e.view.LookupNamed(kind.GroupKind(), ref.Namespace, ref.Name)
 	} else {
-		seen, knowledge = e.Watcher.Lookup(kind.GroupKind(), ref.Namespace, ref.Name)
+		seen, knowledge = e.view.Lookup(kind.GroupKind(), ref.Namespace, ref.Name)
 	}
 	switch {
 	case knowledge == observe.Present && seen.VerdictUnknown && e.judged(kind):
@@ -178,8 +200,8 @@ func (e *examination) judged(kind schema.GroupVersionKind) bool {
 	return rules.HasRule(kind.GroupKind()) || e.kstatus && !e.Whole.IsRegistered(kind)
 }
 
-// read reads the object live, in another version if the target does not serve its version any more. An object that a watch reports as
-// missing may only have lost its label.
+// read reads the object live, in another version if the target does not serve the version in the status any more. read also reads an
+// object that is missing in a watch, because the object may only have lost the label of the watch.
 func (e *examination) read(ctx context.Context, kind schema.GroupVersionKind, ref resourcesv1alpha1.ObjectReference) error {
 	var served apply.Resource
 	var live *unstructured.Unstructured
@@ -288,9 +310,9 @@ func (e *examination) rolls(ref resourcesv1alpha1.ObjectReference, description s
 	})
 }
 
-// pods lists the Pods of a Deployment whose number of Pods seems to differ from replicas. If the number of Pods that count differs, it
-// records that the rollout is not complete. The watch receives only metadata of Pods. Only the whole Pod shows whether it counts: evicted
-// Pods do not.
+// pods lists the Pods of a Deployment if their number seems to differ from the replicas. It does not count Pods that are not relevant, for
+// example evicted Pods. If the number of the other Pods differs from the replicas, it records that the rollout is not complete. The list
+// is necessary because the watch receives only the metadata of Pods, which does not show whether a Pod is relevant.
 func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectReference, rollout rules.Rollout) error {
 	pods := &corev1.PodList{}
 	reader, err := e.TargetAs(e.user)
@@ -311,8 +333,8 @@ func (e *examination) pods(ctx context.Context, ref resourcesv1alpha1.ObjectRefe
 	return nil
 }
 
-// rollout returns the replicas and the selector of a Deployment, and whether its Pods match them. For a Deployment that no watch covers,
-// the Pods are not counted, so they must be listed.
+// rollout returns the replicas and the selector of a Deployment, and whether the number of its Pods matches the replicas. For a Deployment
+// that no watch covers, the Pods are not counted, so the caller must list them.
 func (e *examination) rollout(ref resourcesv1alpha1.ObjectReference, live *unstructured.Unstructured) (rules.Rollout, observe.Count) {
 	if live == nil {
 		return e.Pods.Of(ref.Namespace, ref.Name)

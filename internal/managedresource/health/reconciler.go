@@ -3,16 +3,17 @@
 //
 // It watches ManagedResources in the source cluster. The watches on the target notify it when an object appears, disappears or changes its
 // health. It writes the two conditions, both in one request, and nothing else. Objects are judged when the watches receive them, so a set
-// is normally judged without a request. It reads live only objects that no watch covers, an object that seems to be missing, the Events of
-// an unhealthy Service, and the Pods of a Deployment that has more or fewer of them than it wants.
+// is normally judged without a request. It reads live only these objects: objects that no watch covers, an object that seems to be
+// missing, an object whose watch is behind for too long, the Events of an unhealthy Service, and the Pods of a Deployment if it seems to
+// have more or fewer Pods than replicas. If a set has a ServiceAccount, it also sends requests to find out whether the ServiceAccount may
+// read the objects that the conditions describe.
 //
 // If the health of a set changes quickly, the first change of its conditions is written at once, and further changes at most once per
-// writeInterval. If Judge can compute the two conditions without a request, the ManagedResource controller writes them together with the
-// result of an apply.
+// writeInterval. If Judge can compute the two conditions, the ManagedResource controller writes them together with the result of an apply.
 //
 // A set is judged only after the ManagedResource controller of this process has processed it, so that the watches which the set needs are
-// running, and the resourceVersion of the last write to the set is known. If the process dies, the next one judges every set again, which
-// writes nothing if nothing has changed.
+// running, and the resourceVersion of the last write to the set is known. If the process dies, the next process judges every set again.
+// This writes nothing if nothing has changed.
 package health
 
 import (
@@ -119,19 +120,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.judge(ctx, request.NamespacedName, mr)
 }
 
-// Judge returns the conditions of a set, computed without a request from its status and from data of the watches. The result is nil if a
-// request is needed, if a watch has not shown the last write of this process yet, or if the deletion of an object must be reported first:
-// then Reconcile must judge the set.
+// Judge returns the conditions of a set, computed from its status and from data of the watches. Its only requests are those that show
+// whether the ServiceAccount of the set may know the result. The result is nil if another request is needed, if such a request fails, if a
+// watch has not shown the last write of this process yet, or if the deletion of an object must be reported first: then Reconcile must judge
+// the set.
 //
 // Unless last is true, the result is nil, and early is true, if the conditions are about to change: a watch has not shown the last write of
-// this process yet, or the controller of a workload has not processed the workload yet. The caller then calls Judge again soon. This
-// holds for a set with a ServiceAccount as well, whose result is nil anyway: it saves reads, and a second write of the status.
-func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
+// this process yet, or the controller of a workload has not processed the workload yet. The caller then calls Judge again soon.
+func (r *Reconciler) Judge(ctx context.Context, name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource, last bool) (
 	next []corev1beta1.Condition, early bool,
 ) {
-	next, early = r.judgeByWatches(name, mr)
+	next, early, hidden := r.judgeByWatches(name, mr)
 	if early && !last {
 		return nil, true
+	}
+	if hidden != nil && readAll(ctx, r.concealing(r.Identity.User(mr), mr, hidden)) == nil {
+		next = conditions(r.Clock, mr.Status.Conditions, combine(hidden))
 	}
 	if next != nil && !equality.Semantic.DeepEqual(next, mr.Status.Conditions) {
 		r.Verdicts.wrote(name, r.Clock.Now())
@@ -139,25 +143,27 @@ func (r *Reconciler) Judge(name types.NamespacedName, mr *resourcesv1alpha1.Mana
 	return next, false
 }
 
+// judgeByWatches is Judge without requests. If a request must show whether the ServiceAccount of the set may know the findings, next is
+// nil, and hidden contains the findings.
 func (r *Reconciler) judgeByWatches(name types.NamespacedName, mr *resourcesv1alpha1.ManagedResource) (
-	next []corev1beta1.Condition, early bool,
+	next []corev1beta1.Condition, early bool, hidden []findings,
 ) {
 	missed, open := r.Ledger.Recreated(name, r.Clock.Now())
 	if len(missed) > 0 || open || !due(mr) {
-		return nil, false
+		return nil, false, nil
 	}
 	each, reads := r.known(mr, false)
 	found := combine(each)
 	switch {
 	case len(reads) > 0 || found.explainable():
-		return nil, false
+		return nil, false, nil
 	case found.pending:
-		return nil, true
+		return nil, true, nil
 	}
 	if r.Identity.User(mr) != "" && r.tellsMore(mr, found) {
-		return nil, found.unobserved // reads must show that the user may know this
+		return nil, found.unobserved, each
 	}
-	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved
+	return conditions(r.Clock, mr.Status.Conditions, found), found.unobserved, nil
 }
 
 // atRest reports whether a set already has the conditions that follow from the watches, so that a reconciliation would change nothing.
@@ -170,7 +176,7 @@ func (r *Reconciler) atRest(ctx context.Context, name types.NamespacedName) bool
 	if !concluded || !r.Ledger.Responsible(mr) || observe.Older(mr.ResourceVersion, written) {
 		return false
 	}
-	next, _ := r.judgeByWatches(name, mr)
+	next, _, _ := r.judgeByWatches(name, mr)
 	return next != nil && equality.Semantic.DeepEqual(next, mr.Status.Conditions)
 }
 
@@ -215,8 +221,9 @@ func (r *Reconciler) judge(ctx context.Context, name types.NamespacedName, mr *r
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
 }
 
-// lost adds a fault for each object in missed, which was deleted and created again before its deletion was reported, if the set was healthy
-// before. So the condition says for a moment that these objects are missing.
+// lost is for the objects in missed, which were deleted and created again before their deletion was reported. If the set was healthy
+// before and found contains no faults, lost adds a fault for each of these objects, and returns true. So the condition says for a moment
+// that these objects are missing.
 func lost(mr *resourcesv1alpha1.ManagedResource, found *findings, missed []resourcesv1alpha1.ObjectReference) bool {
 	healthy := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesHealthy)
 	if len(missed) == 0 || healthy == nil || healthy.Status != corev1beta1.ConditionTrue || len(found.faults) > 0 {

@@ -35,14 +35,23 @@ func (r Rules) Name(mr *resourcesv1alpha1.ManagedResource) string {
 	return r.Default
 }
 
-// User returns the name of the user who applies a set, "" if that is the controller. For a set that is refused, it returns a user without
-// rights or the user of a ServiceAccount, and never "".
+// User returns the name of the user with whose rights a set is applied, "" if the set is applied with the rights of the controller. If
+// Refusal returns a reason for a set, User returns a user without rights or the user of a ServiceAccount, and never "".
 func (r Rules) User(mr *resourcesv1alpha1.ManagedResource) string {
 	name := r.Name(mr)
 	if _, annotated := mr.Annotations[resourcesv1alpha1.ServiceAccount]; name == "" && !annotated && !r.lockdown() {
 		return ""
 	}
 	return fmt.Sprintf("system:serviceaccount:%s:%s", mr.Namespace, name)
+}
+
+// Watcher returns the name of the user with whose rights the objects of a set are watched; "" if the controller watches them with its own
+// rights.
+func (r Rules) Watcher(mr *resourcesv1alpha1.ManagedResource) string {
+	if !r.lockdown() {
+		return ""
+	}
+	return r.User(mr)
 }
 
 func (r Rules) lockdown() bool {
@@ -76,13 +85,18 @@ func (l Live) As(user string) (client.Reader, error) {
 	if user == "" {
 		return l.GetAPIReader(), nil
 	}
-	connection := &http.Client{
-		Transport: transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, l.GetHTTPClient().Transport),
-		Timeout:   l.GetHTTPClient().Timeout,
-	}
+	connection := Connection(l.GetHTTPClient(), user)
 	reader, err := client.New(l.GetConfig(), client.Options{HTTPClient: connection, Scheme: l.GetScheme(), Mapper: l.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("create client of user %q: %w", user, err)
 	}
 	return reader, nil
+}
+
+// Connection returns a client that shares the connections of another one, and sends requests with the rights of a user.
+func Connection(shared *http.Client, user string) *http.Client {
+	return &http.Client{
+		Transport: transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: user}, shared.Transport),
+		Timeout:   shared.Timeout,
+	}
 }

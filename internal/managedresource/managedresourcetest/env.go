@@ -49,8 +49,9 @@ func New(t *testing.T, options Options) *Env {
 	})
 }
 
-// NewImpersonating is New for a controller that applies every set as a ServiceAccount: it has the shipped role for that in the target, and
-// may use the ServiceAccounts of the env's namespace only. With two clusters, it may also watch objects of this namespace only.
+// NewImpersonating is New for a controller that applies every set with the rights of a ServiceAccount. The controller may use only the
+// ServiceAccounts of the env's namespace. It does not have the shipped ClusterRoles for the built-in kinds and for garbage collection in
+// the target.
 func NewImpersonating(t *testing.T, options Options) *Env {
 	t.Helper()
 	configure := options.Configure
@@ -65,13 +66,6 @@ func NewImpersonating(t *testing.T, options Options) *Env {
 			Name: e.Namespace + "-espalier-managedresource-controller-target-garbagecollector",
 		}})).To(Succeed())
 		e.AllowOwnAccounts()
-		const role = "espalier-managedresource-controller-target-impersonation"
-		right := authorizationv1.ResourceAttributes{Group: "apps", Resource: "deployments", Verb: "list"}
-		if options.TwoClusters {
-			e.GrantTo(e.Target, account, role, right)
-		} else {
-			e.allow(role, right)
-		}
 	})
 }
 
@@ -210,8 +204,8 @@ func (e *Env) AwaitCondition(name, kind, want string) {
 		Should(Equal(want))
 }
 
-// Judged requires that a set has been judged since it was applied. Conditions that were written when its objects were deleted, or while it
-// was ignored, do not count: the controller will replace them.
+// Judged requires that a set has been judged since it was applied. Conditions that were written while the set was being deleted, or while
+// the set was ignored, do not count: the controller will replace them.
 func Judged(g Gomega, mr *resourcesv1alpha1.ManagedResource) {
 	for _, kind := range []string{"ResourcesHealthy", "ResourcesProgressing"} {
 		g.Expect(Condition(mr, kind)).NotTo(
@@ -302,8 +296,9 @@ func (e *Env) DeleteSecret(name string) {
 	e.Expect(e.Source.Delete(e.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
 }
 
-// Grant gives the controller all rights on resources of a group in the target, in addition to the shipped ones, and waits until the API
-// server knows them. Call it before a set needs them: a refused watch is not retried soon.
+// Grant gives the controller all rights on resources of a group in the target, in addition to the rights in the shipped roles, and waits
+// until the API server applies them. Call it before a set needs the rights: if the API server has refused a watch, the controller does not
+// try it again soon.
 func (e *Env) Grant(group string, resources ...string) {
 	e.T.Helper()
 	role := &rbacv1.ClusterRole{
@@ -317,8 +312,8 @@ func (e *Env) Grant(group string, resources ...string) {
 	e.allow(role.Name, authorizationv1.ResourceAttributes{Group: group, Resource: resources[0], Verb: "delete", Version: "*"})
 }
 
-// GrantTo gives a ServiceAccount of the env's namespace a ClusterRole in that namespace, and waits until right, one of its permissions, is
-// in effect.
+// GrantTo binds a ServiceAccount of the env's namespace to a ClusterRole in that namespace, and waits until right, one of the permissions
+// of the ClusterRole, is in effect.
 func (e *Env) GrantTo(c client.Client, name, role string, right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	err := c.Create(e.Ctx, &rbacv1.RoleBinding{
@@ -337,13 +332,14 @@ func (e *Env) BareAccount(name string) {
 	e.Expect(e.Source.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name}})).To(Succeed())
 }
 
-// Account creates a ServiceAccount in the source that may do everything with ConfigMaps and read Secrets in the env's namespace, in source
-// and target.
+// Account creates a ServiceAccount in the source. In the env's namespace, in source and target, the ServiceAccount may do everything with
+// ConfigMaps, and may read Secrets.
 func (e *Env) Account(name string) {
 	e.T.Helper()
 	e.BareAccount(name)
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-team"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: all},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}},
 	}}
 	for _, c := range []client.Client{e.Source, e.Target} {
@@ -389,8 +385,8 @@ func (e *Env) AwaitRight(c client.Client, name string, right authorizationv1.Res
 	e.Eventually(func() (bool, error) { return binary.Allowed(e.Ctx, c, user, &right) }).WithTimeout(Patience).Should(BeTrue())
 }
 
-// allow gives the controller a ClusterRole in the target, and waits until right, one of its permissions, is in effect: the authorizer of
-// the API server reads roles from its own watches.
+// allow binds the controller to a ClusterRole in the target, and waits until right, one of the permissions of the ClusterRole, is in
+// effect. It must wait because the authorizer of the API server reads roles from its own watches.
 func (e *Env) allow(role string, right authorizationv1.ResourceAttributes) {
 	e.T.Helper()
 	e.Expect(e.Target.Create(e.Ctx, &rbacv1.ClusterRoleBinding{

@@ -116,8 +116,8 @@ func Field(object *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// Look makes the controller read every object of a set and returns the writes of the controller, except for writes of the set's annotation
-// and status.
+// Look makes the controller read every object of a set, and returns the writes of the controller, except for patches of the set itself and
+// of the status of the set.
 func (e *Env) Look(name string) []string {
 	e.T.Helper()
 	e.Requests.Reset()
@@ -185,7 +185,8 @@ func (e *Env) Fence() {
 }
 
 // Define creates a CustomResourceDefinition in the target, unless it exists, for a namespaced kind without a schema. It gives the
-// controller the rights for it, and waits until it is served. A running controller may take a minute to discover it.
+// controller the rights on objects of this kind, and waits until the API server serves the kind. A running controller may take a minute to
+// discover the kind.
 func (e *Env) Define(group, version, kind string) {
 	e.T.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -223,7 +224,7 @@ func (e *Env) Delete(name string) {
 	e.Expect(e.Source.Delete(e.Ctx, e.ManagedResource(name))).To(Succeed())
 }
 
-// Counter reads a counter of the controller.
+// Counter reads a counter or gauge of the controller.
 func (e *Env) Counter(name string) float64 {
 	e.T.Helper()
 	families, err := e.Registry.Gather()
@@ -232,7 +233,7 @@ func (e *Env) Counter(name string) float64 {
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			if family.GetName() == name {
-				sum += metric.GetCounter().GetValue()
+				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
 		}
 	}

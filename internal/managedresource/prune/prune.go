@@ -1,6 +1,7 @@
-// Package prune deletes the objects that a set (a ManagedResource) no longer contains, and releases the objects that it no longer manages.
-// Deletion.Delete and Release send requests. PlanDeletion and PlanRelease make the same checks and return a plan. Progress is the state
-// that must be kept between two calls of Delete.
+// Package prune deletes the objects that a set (a ManagedResource) no longer contains, or all objects of a set. It also releases objects:
+// the objects of a set that have the mode "Ignore" now and that the set managed before. Deletion.Delete and Pruner.Release send requests
+// that change objects. PlanDeletion and PlanRelease make the same checks and return a plan. Progress is the state that must be kept
+// between two calls of Delete.
 package prune
 
 import (
@@ -33,8 +34,8 @@ import (
 // Pruner checks, plans and releases objects of one set. Its fields are set once and never change.
 type Pruner struct {
 	Target *apply.Target
-	// Sets reads other ManagedResources, to which the same objects may belong. It must not be a cache, because a wrong result would delete an
-	// object.
+	// Sets reads other ManagedResources: an object may belong to several sets. Sets must not be a cache, because an outdated answer could
+	// cause the deletion of an object that another set contains.
 	Sets  client.Reader
 	Owner ownership.Owner
 	// GarbageCollector is true if the garbage collector deletes garbage-collectable ConfigMaps and Secrets.
@@ -47,7 +48,7 @@ type Pruner struct {
 type Deletion struct {
 	*Pruner
 	*Progress
-	Watcher *observe.Watcher
+	Watcher observe.View
 	// Now is when the reconciliation began.
 	Now time.Time
 	// Poll is how often pending deletions are checked without an event.
@@ -87,8 +88,8 @@ type step struct {
 	err     error
 }
 
-// Delete deletes objects in reverse waves, and records its progress. It starts the next wave when the objects of a wave are gone, or after
-// WaveTimeout.
+// Delete deletes objects in reverse waves, and records its progress. It starts the next wave when each object of a wave is gone or is
+// kept. It also starts the next wave when the objects of a wave have delayed it for WaveTimeout.
 func (p *Deletion) Delete(ctx context.Context, refs []resourcesv1alpha1.ObjectReference) Result {
 	p.begin(p.Now)
 	result := Result{NextCheck: p.Now.Add(p.Poll)}
@@ -143,7 +144,8 @@ func deleteWaves(refs []resourcesv1alpha1.ObjectReference) [][]resourcesv1alpha1
 }
 
 // deleteObject takes the next step of the deletion of an object. If the target no longer serves the API version in ref, the object may
-// exist in another version of its kind. refresh asks the API server which kinds it serves.
+// still exist in another version of its kind. Then deleteObject calls refresh, which asks the API server for the kinds that it serves, and
+// continues with a served version. If the API server serves no version of the kind, the object counts as gone.
 func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.ObjectReference, refresh func() error) step {
 	resource, err := p.Target.Resource(ref.GroupVersionKind())
 	if err == nil {
@@ -170,9 +172,9 @@ func (p *Deletion) deleteObject(ctx context.Context, ref resourcesv1alpha1.Objec
 // attempts is how many times a deletion is requested if each request ends with a conflict. After that, the work queue retries the set.
 const attempts = 3
 
-// deleteServed is deleteObject for an object whose kind is served. It checks the object as the watch shows it, and requests its deletion
-// with that version as the precondition. So a new annotation that protects the object prevents the deletion. After a conflict, the watch
-// does not show the latest version, so the object is read.
+// deleteServed is like deleteObject, for an object whose kind is served. It checks the object as the watch shows it. It then requests the
+// deletion with the resourceVersion of the checked object as a precondition. So a protecting annotation that was added later prevents the
+// deletion. After a conflict, the watch does not show the latest version, so deleteServed reads the object and checks it again.
 func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) step {
 	look := p.watch
 	for range attempts {
@@ -198,9 +200,9 @@ func (p *Deletion) deleteServed(ctx context.Context, ref resourcesv1alpha1.Objec
 	return step{}
 }
 
-// watch is the look that uses the watch. If the watch does not show the object, it reads the object, which may only have lost the
-// managed-by label. For a set that is applied as a ServiceAccount, it also reads an object whose origin annotation does not name this set:
-// the ServiceAccount may not have the right to read that object.
+// watch is a function of type look. It returns the object from the watch if the watch shows the object. Otherwise it reads the object from
+// the API server, because the object may only have lost the managed-by label. If the set is applied as a ServiceAccount, watch also reads
+// each object whose origin annotation does not name this set: the ServiceAccount may not have the right to read such an object.
 func (p *Deletion) watch(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource) (*sighting, error) {
 	if seen, presence := p.Watcher.Lookup(resource.Kind.GroupKind(), ref.Namespace, ref.Name); presence == observe.Present &&
 		(!p.Target.IsImpersonated() || seen.Origin == p.Owner.Origin()) {
@@ -293,7 +295,8 @@ func (p *Pruner) volumeClaimsOf(
 }
 
 // finalize removes the finalizers of an object whose deletion was requested longer ago than the duration in its annotation
-// FinalizeDeletionAfter. It does nothing if the object lacks the annotation or if the duration is 0.
+// FinalizeDeletionAfter. If the object is a Namespace, finalize also removes the finalizers in its spec. It does nothing if the object
+// lacks the annotation or if the duration is 0.
 func (p *Deletion) finalize(ctx context.Context, ref resourcesv1alpha1.ObjectReference, resource apply.Resource, seen observe.Object) step {
 	if seen.FinalizeAfter == "" {
 		return step{}
@@ -337,8 +340,8 @@ func (p *Deletion) finalizeNamespace(
 	return nil
 }
 
-// Progress is the progress of a Deletion. After a restart it is empty, which costs a read per object. Delete changes it only between two
-// waves.
+// Progress is the progress of a Deletion. After a restart it is empty: then Delete reads again each object that the watch does not show.
+// Delete changes Progress only while it processes no objects in parallel.
 type Progress struct {
 	wholeSet bool
 	// Began is when the deletion began.

@@ -13,7 +13,8 @@ import (
 )
 
 // identity measures the cost of applying every set as a ServiceAccount. One control plane serves all rounds. In each round, the controller
-// runs once with its own rights and once with those of the ServiceAccount, in alternating order.
+// runs once with its own rights and once with those of the ServiceAccount, in alternating order. In the first rounds it also runs once with
+// lockdown, with which each namespace has watches of its own.
 type identity struct {
 	workload
 
@@ -23,8 +24,16 @@ type identity struct {
 // teamAccount is the ServiceAccount of all sets.
 const teamAccount = "team"
 
-const ownRights, teamRights = "", `espalier: {managedResource: {serviceAccounts: {lockdown: true, default: ` + teamAccount + `}}}
+const (
+	ownRights, teamRights = "", `espalier: {managedResource: {serviceAccounts: {default: ` + teamAccount + `}}}
 `
+	lockedRights = `espalier: {managedResource: {serviceAccounts: {lockdown: true, default: ` + teamAccount + `}}}
+`
+	lockedRounds = 2
+)
+
+// modes are the names of configurations in the table.
+var modes = map[string]string{teamRights: "identity on", lockedRights: "lockdown"}
 
 // identityFigures are the costs of all rounds with one configuration.
 type identityFigures struct{ converge, update, remove []phaseCost }
@@ -37,16 +46,24 @@ type phaseCost struct {
 }
 
 func (i identity) measure(r *harness.Run) {
-	var own, team identityFigures
-	var rested figures
+	costs := map[string]*identityFigures{ownRights: {}, teamRights: {}, lockedRights: {}}
+	rested := map[string]*figures{teamRights: {}, lockedRights: {}}
 	defer func() {
+		own, team, locked := costs[ownRights], costs[teamRights], costs[lockedRights]
 		rows := slices.Concat(
 			compared("converge", team.converge, own.converge),
 			compared("one object changed in every set", team.update, own.update),
 			compared("delete all sets", team.remove, own.remove),
 		)
+		for _, rights := range []string{teamRights, lockedRights} {
+			rest := rested[rights].rest
+			rows = append(rows, harness.Exactly("requests at rest, to managed objects, "+modes[rights], rest.managed, 0).If(rest.window > 0))
+		}
 		rows = append(rows,
-			harness.Exactly("requests at rest, to managed objects, identity on", rested.rest.managed, 0).If(rested.rest.window > 0))
+			lockdownCompared("converge", locked.converge, own.converge),
+			lockdownCompared("one object changed in every set", locked.update, own.update),
+			lockdownCompared("delete all sets", locked.remove, own.remove),
+		)
 		r.Add(harness.On(i.workload.String(), rows...))
 	}()
 	b := open(r, setup{parts: local.Options{ControllerManager: true}}, i.workload)
@@ -59,17 +76,16 @@ func (i identity) measure(r *harness.Run) {
 	b.createNamespaces()
 	for round := range i.rounds {
 		r.Step("identity %s: round %d of %d", i.workload, round+1, i.rounds)
-		first, second := ownRights, teamRights
+		order := []string{ownRights, teamRights}
 		if round%2 == 1 {
-			first, second = second, first
+			slices.Reverse(order)
 		}
-		for _, rights := range []string{first, second} {
-			costs := &own
-			if rights == teamRights {
-				costs = &team
-			}
-			last := round == i.rounds-1 && rights == teamRights
-			b.withRights(rights, last, &rested, costs)
+		if round < lockedRounds {
+			order = append(order, lockedRights)
+		}
+		for _, rights := range order {
+			rests := rights == teamRights && round == i.rounds-1 || rights == lockedRights && round == min(lockedRounds, i.rounds)-1
+			b.withRights(rights, rests, rested[rights], costs[rights])
 		}
 	}
 }
@@ -119,6 +135,16 @@ func compared(phase string, team, own []phaseCost) []harness.Row {
 		harness.Paired(phase+", time, identity on ÷ off", 1.05, each(team, took), each(own, took)),
 		requestsCompared(phase, team, own),
 	}
+}
+
+// lockdownCompared returns the row that tells the time of a phase with lockdown. It has no target: there are as many watches as namespaces.
+func lockdownCompared(phase string, locked, own []phaseCost) harness.Row {
+	var with, without time.Duration
+	own = own[:min(len(own), len(locked))]
+	for i := range own {
+		with, without = with+locked[i].took, without+own[i].took
+	}
+	return harness.Inform(phase+", time, lockdown ÷ off", "%.2f", float64(with)/float64(max(without, 1))).If(len(own) > 0)
 }
 
 // requestsCompared returns the row that compares the requests of the controller in a phase, in all rounds together.

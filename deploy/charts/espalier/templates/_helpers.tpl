@@ -156,25 +156,27 @@ spec:
 {{/* What binds the roles of a controller that applies every set as a ServiceAccount. */}}
 {{- define "espalier.impersonation" -}}
 {{- if .values.impersonation.enabled }}
+{{- $accounts := dig "espalier" "managedResource" "serviceAccounts" dict .values.config }}
+{{- if not (or .values.configFile (dig "lockdown" false $accounts)) }}
+{{- fail "managedresourceController.impersonation.enabled needs config.espalier.managedResource.serviceAccounts.lockdown: true: without it, the controller watches with its own rights, which it then does not have" }}
+{{- end }}
 {{- $root := .root }}
 {{- if not .values.targetKubeconfigSecret }}
-{{- range list "target-impersonation" "target-base" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
   labels:
     {{- include "espalier.labels" $root | nindent 4 }}
-  name: espalier-managedresource-controller-{{ . }}
+  name: espalier-managedresource-controller-target-base
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
-  name: espalier-managedresource-controller-{{ . }}
+  name: espalier-managedresource-controller-target-base
 subjects:
 - kind: ServiceAccount
   name: espalier-managedresource-controller
   namespace: {{ $root.Release.Namespace | quote }}
-{{- end }}
 {{- end }}
 {{- range .values.impersonation.namespaces }}
 ---

@@ -1,5 +1,6 @@
-// Command csr-approver approves the serving certificates that kubelets request, if they belong to the requesting node, and denies all
-// others.
+// Command csr-approver decides the CertificateSigningRequests of kubelets for serving certificates. It approves a request if the requested
+// certificate belongs to the requesting node, and denies all other requests for serving certificates of kubelets. It ignores requests to
+// other signers.
 package main
 
 import (

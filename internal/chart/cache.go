@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Cache keeps the charts that were pulled last, so that a reconciliation does not ask the registry again. A restart pulls them again, by
-// their digests. It is safe for concurrent use.
+// Cache keeps the charts that were pulled last, so that a reconciliation does not ask the registry again. After a restart, the charts are
+// pulled again, by their digests. A Cache is safe for concurrent use.
 type Cache struct {
 	most int
 	lock sync.Mutex

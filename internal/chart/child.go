@@ -20,7 +20,7 @@ const ChildArgument = "render-chart-in-sandbox"
 const maxUnpacked = 32 << 20
 
 // Child renders the chart on standard input and writes the result to out. Before it renders, it forbids its own process to open files and
-// connections, and limits its memory. The process must therefore end afterwards. A main function calls it if the first argument is
+// connections, and limits its memory. The process must therefore end afterwards. A main function calls Child if the first argument is
 // ChildArgument.
 func Child(ctx context.Context, _ []string, out io.Writer) error {
 	// Libraries log values.

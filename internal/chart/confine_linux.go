@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuSeconds is the limit of processor time. It ends a child that loops and whose parent has died; a parent that lives kills the child
-// earlier.
+// cpuSeconds is the limit of processor time. It ends a child process that loops after its parent process has died. A parent process that
+// still runs kills the child process earlier.
 const cpuSeconds = 30
 
-// confine limits the memory of this process, and forbids it to open files and connections, until it ends. It returns the protections that
-// the kernel does not have, as sentences.
+// confine limits the memory of this process, and forbids the process to open files and connections, until the process ends. It returns the
+// protections that the kernel does not have, as sentences.
 func confine(memory uint64) ([]string, error) {
 	// The runtime opens its own files when it first needs a timer.
 	time.NewTimer(time.Hour).Stop()
@@ -53,8 +53,9 @@ func setLimit(resource int, limit uint64) error {
 	return nil
 }
 
-// restrictByLandlock refuses all access to files and TCP ports to all threads of this process. The limit of open files does the same.
-// Landlock also stops foreign code that controls the memory of this process and has got a file descriptor.
+// restrictByLandlock refuses all threads of this process all access to files and TCP ports, as far as the kernel can. It returns the
+// protections that are missing, as sentences. The limit of open files also forbids this access; Landlock in addition stops foreign code
+// that controls the memory of this process and has got a file descriptor.
 func restrictByLandlock() ([]string, error) {
 	version, err := landlock()
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	PartLookup Part = "lookup"
 	// PartDNS is a template that uses the function getHostByName, which returns nothing.
 	PartDNS Part = "dns"
-	// PartCapability is an API version that a template asks for. The answer is that the version is absent, because definitions in the cluster
-	// are not read.
+	// PartCapability is an API version that a template asks for, and that is neither one of Kubernetes' own versions nor in
+	// Release.APIVersions. The template gets the answer that the version is absent, because definitions in the cluster are not read.
 	PartCapability Part = "capability"
 )
 

@@ -24,8 +24,8 @@ type Policy struct {
 	ClusterRoles []string
 	// Wildcards allows "*" in rules of roles.
 	Wildcards bool
-	// Escalation allows the verbs escalate, bind and impersonate, roles that collect the rights of others or extend them, and, in a shared
-	// namespace, rights by which a Pod acts with the ServiceAccounts of other programs.
+	// Escalation allows the verbs escalate, bind and impersonate, roles that collect the rights of other roles or extend roles of Kubernetes,
+	// and, in a shared namespace, rights by which a Pod acts with the ServiceAccounts of other programs.
 	Escalation bool
 	// Webhooks allows configurations of admission webhooks.
 	Webhooks bool
@@ -39,8 +39,8 @@ type Policy struct {
 	Accounts []string
 	// TrustedRoles are the names of Roles and ClusterRoles of the chart that may give any rights.
 	TrustedRoles []string
-	// Shared is true if the namespace of the release belongs to other programs, too: then its Roles are judged like ClusterRoles, the chart
-	// must not use Roles and ServiceAccounts that are not its own, and its objects must not act on those of other programs.
+	// Shared is true if the namespace of the release also belongs to other programs. Then Roles of the chart are judged like ClusterRoles,
+	// the chart must not use Roles and ServiceAccounts that are not its own, and its objects must not act on objects of other programs.
 	Shared bool
 }
 
@@ -145,8 +145,8 @@ var checks = []func(document) []finding{
 	usesOwnAccounts, secretIsNoToken, leavesLabelsToOthers, selectsSomePods, scalesOwnWorkload,
 }
 
-// namespacedKinds and clusterKinds are allowed by every policy. They do not contain kinds by which a chart would reach beyond itself, such
-// as Namespaces, definitions, ManagedResources and PersistentVolumes.
+// namespacedKinds and clusterKinds are allowed by every policy, and webhookKinds only by a policy with Webhooks. They do not contain other
+// kinds by which a chart would reach beyond itself, such as Namespaces, definitions, ManagedResources and PersistentVolumes.
 var (
 	namespacedKinds = []string{
 		"ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentVolumeClaim", "Deployment.apps", "StatefulSet.apps",
@@ -184,8 +184,8 @@ func (d document) isClusterScoped() bool {
 }
 
 // staysInNamespace refuses namespaces that the policy does not allow, a missing namespace, and a namespace of a cluster-scoped object. The
-// last one is removed before the object is applied: with it, the object would look like one in the namespace of the release, and could
-// replace an object of another program.
+// applier removes the namespace of a cluster-scoped object. With a namespace, the object would look to these checks like an object in the
+// namespace of the release, and could replace an object of another program.
 func staysInNamespace(d document) []finding {
 	switch {
 	case d.isClusterScoped():
@@ -308,8 +308,8 @@ func bindingIsModest(d document) []finding {
 	return findings
 }
 
-// isAllowedRole reports whether a binding may refer to a role. References to Roles are refused only in a shared namespace, where Roles of
-// other programs may give access to their Secrets.
+// isAllowedRole reports whether a binding may refer to a role. References to Roles of other programs are refused only in a shared
+// namespace, where such a Role may give access to Secrets of other programs.
 func (d document) isAllowedRole(ref map[string]any) bool {
 	name := text(ref, "name")
 	if text(ref, "kind") == "Role" {

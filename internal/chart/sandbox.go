@@ -27,9 +27,10 @@ type Sandbox struct {
 	Slots chan struct{}
 }
 
-// NewSandbox returns a sandbox with the limits that suit all charts of Gardener's extensions: 256 MiB, 5 s, 2 MiB of output. Its program is
-// the running one, even if its file was replaced. Two children run at once, so that an endless chart does not delay others. The memory
-// limit of the container must leave 512 MiB to them, because the kubelet ends the whole container if one of its processes exceeds it.
+// NewSandbox returns a sandbox with the limits that suit all charts of Gardener's extensions: 256 MiB, 5 s, 2 MiB of output. The program
+// of the sandbox is the program of this process, even if the file of this program was replaced. Two children run at once, so that an
+// endless chart does not delay other charts. The memory limit of the container must leave 512 MiB to the children, because the kubelet
+// ends the whole container if one of its processes exceeds the limit.
 func NewSandbox() Sandbox {
 	return Sandbox{Program: "/proc/self/exe", Memory: 256 << 20, Time: 5 * time.Second, Output: 2 << 20, Slots: make(chan struct{}, 2)}
 }
@@ -56,8 +57,8 @@ type response struct {
 const maxFailure = 16 << 10
 
 // Render renders a chart, a compressed tar archive. The child has no environment and opens no files and no connections: its limit of open
-// files is 0, and Landlock refuses both where the kernel has it. Errors contain no values; they are RenderErrors if the chart or its values
-// are the reason. Other errors, such as ErrTime and ErrThreads, may have their reason in the machine: callers retry.
+// files is 0, and Landlock refuses both as far as the kernel supports this. Errors contain no values; they are RenderErrors if the chart
+// or its values are the reason. Other errors, such as ErrTime and ErrThreads, may have their reason in the machine: callers retry.
 func (s Sandbox) Render(ctx context.Context, archive []byte, values Values, release Release) (Result, error) {
 	if len(archive) > MaxArchive {
 		return Result{}, failure("", fmt.Sprintf("archive is larger than %d bytes", MaxArchive))

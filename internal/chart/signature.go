@@ -16,9 +16,10 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// Signatures have the format of images that "cosign sign --key" writes: an artifact beside the chart, whose tag is derived from the digest,
-// with payloads of the type simple signing. The modules of cosign would add transparency logs, certificates of Fulcio, keys in cloud
-// services and the bundle format of cosign 3, with several hundred packages. Plain keys need none of them and work offline.
+// Signatures have the format of images that "cosign sign --key" writes. Such a signature is an artifact beside the chart. The tag of the
+// artifact is derived from the digest of the chart, and its payloads have the type simple signing. The modules of cosign would add
+// transparency logs, certificates of Fulcio, keys in cloud services and the bundle format of cosign 3, with several hundred packages.
+// Plain keys need none of them and work offline.
 const (
 	mediaTypeSignature  = "application/vnd.dev.cosign.simplesigning.v1+json"
 	annotationSignature = "dev.cosignproject.cosign/signature"

@@ -6,8 +6,8 @@ import (
 )
 
 // move moves the fields of a section to another section. from is the path of the section in other releases and documents, and to is its
-// canonical path. A field that is set at both paths keeps its value at to. move also moves a value of a wrong type, so that the decoder
-// reports it.
+// canonical path. If a field is set at both paths, the value at the canonical path stays. move also moves a value of a wrong type, so that
+// the decoder reports it.
 func (d *document) move(from, to string) []Warning {
 	source, name := d.fieldOf(from, false)
 	value, used := source[name]

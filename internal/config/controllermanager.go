@@ -95,7 +95,8 @@ type EspalierProject struct {
 	StaleForecast *metav1.Duration `json:"staleForecast,omitempty"`
 	// StaleDeletionNotice is the minimum time between the announcement of a deletion and the deletion itself, even if the deletion date has
 	// passed. The announcement can be late because deletion was off or in dry-run mode, because it was unknown whether the project is in use,
-	// or because no process was running. At most StaleForecast; 0 (default): projects are deleted at their date.
+	// or because no process was running. A project whose deletion was not announced may still be deleted within an hour after its date. At
+	// most StaleForecast; 0 (default): projects are deleted at their date.
 	StaleDeletionNotice *metav1.Duration `json:"staleDeletionNotice,omitempty"`
 	// MaxProjectsPerCreator is the maximum number of projects that one user may have created; at least 1. It needs the webhooks. Nil: no
 	// limit.
@@ -123,7 +124,7 @@ type EspalierProjectWebhooks struct {
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Nil: certificates come from TLS,
 	// and another client maintains the configurations. The names of the Secret, the Service and the configurations default to
-	// espalier-project-controller. Flavor must be standalone, and ExcludedNamespaces empty.
+	// espalier-project-controller. In SelfManaged, Flavor must be standalone, and ExcludedNamespaces must be empty.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }
 

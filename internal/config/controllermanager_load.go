@@ -25,8 +25,8 @@ func ControllerManager(data []byte) (*ControllerManagerConfiguration, []Warning,
 	return loadDocument[ControllerManagerConfiguration](doc, ControllerManagerAPIVersion, ControllerManagerKind, warnings, doc.checkQuotas())
 }
 
-// resolveChoices accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion. It reads an empty text in a field
-// of choices as null, which the decoder refuses.
+// resolveChoices accepts the unquoted word Off, which YAML reads as false, as a value of staleDeletion. In the fields that choices lists,
+// it reads an empty text as null, which the decoder refuses.
 func (d *document) resolveChoices() {
 	for _, at := range choices() {
 		section, name := d.fieldOf(at, false)
@@ -67,8 +67,8 @@ func (d *document) dropForeign(at string, names ...string) []Warning {
 	return warnings
 }
 
-// checkQuotas returns an error for every quota whose manifest is of another kind. It removes that manifest, so that its fields are
-// not checked as fields of a ResourceQuota.
+// checkQuotas returns an error for every quota whose manifest lacks apiVersion or kind, or is not a v1 ResourceQuota. It removes that
+// manifest, so that its fields are not checked as fields of a ResourceQuota.
 func (d *document) checkQuotas() []error {
 	const at = "controllers.project"
 	quotas, _ := d.section(at, false)["quotas"].([]any)

@@ -74,8 +74,8 @@ func validateQuotas(quotas []ProjectQuota, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateQuota reports mistakes that every API server refuses, because they would make all projects with this quota fail. It does
-// not check resource names without a group: API servers know different sets of them.
+// validateQuota reports mistakes that every API server refuses, because they would make all projects with this quota fail. It checks the
+// form of resource names, but not whether API servers know them: API servers know different sets of resource names.
 func validateQuota(quota *corev1.ResourceQuota, at *field.Path) field.ErrorList {
 	if quota == nil {
 		return field.ErrorList{field.Required(at, "must provide a quota config")}

@@ -36,12 +36,13 @@ type Controllers struct {
 
 // ManagedResourceController keeps the objects of ManagedResources in sync. It always runs.
 type ManagedResourceController struct {
-	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1. Gardener's default is 5; the objects
-	// of a ManagedResource are applied kind by kind, so a small ManagedResource has few requests in flight. MaxConcurrentRequests limits the
-	// requests for all ManagedResources together.
+	// ConcurrentSyncs is the number of ManagedResources that are reconciled at the same time; at least 1. The default is 20, higher than
+	// Gardener's default of 5: the objects of a ManagedResource are applied kind by kind, so a small ManagedResource has few requests in
+	// flight. MaxConcurrentRequests limits the requests for all ManagedResources together.
 	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
-	// SyncPeriod is the time after which a ManagedResource is compared with the caches again; at least 15s. A comparison sends no requests;
-	// drift is repaired when it happens.
+	// SyncPeriod is the time after which a ManagedResource is compared with the caches again; at least 15s. Without AlwaysUpdate, and except
+	// for audits (AuditPeriod), a comparison sends no requests for objects that the process watches: drift of these objects is repaired when
+	// it happens.
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
 	// AlwaysUpdate writes every object in each SyncPeriod, even if it is unchanged.
 	AlwaysUpdate *bool `json:"alwaysUpdate,omitempty"`

@@ -44,9 +44,9 @@ func decode[C any](doc *document) (c *C, warnings []Warning, errs []error) {
 	}
 }
 
-// unmarshal decodes the document into a pointer to a configuration. Null leaves a field unset, except for restrictions: there it is an
-// error, because a missing restriction would allow the process more. After such an error, unmarshal continues: it adds the error to
-// missing.
+// unmarshal decodes the document into a pointer to a configuration. Null leaves a field unset, except for restrictions and quantities:
+// there null is an error. A missing restriction would allow the process more. After such an error, unmarshal continues: it adds the error
+// to missing.
 func (d *document) unmarshal(into any, missing *[]error) error {
 	encoded, err := json.Marshal(d.tree)
 	if err != nil {

@@ -41,7 +41,7 @@ func parse(data []byte) (*document, []Warning, error) {
 }
 
 // repetitions returns warnings about duplicate keys, of which only the last one counts, and about further documents, which are ignored. It
-// returns no warnings if the second parser cannot read the file.
+// parses the file once more, with another parser than parse, and returns no warnings if that parser cannot read the file.
 func repetitions(data []byte) []Warning {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node

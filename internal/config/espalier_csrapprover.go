@@ -18,31 +18,32 @@ const minExpiration = 10 * time.Minute
 // other settings make csr-approver stricter. An unset field has no effect.
 type EspalierCSRApprover struct {
 	// ObserveOnly reports each decision by Event, metric and log, without writing it. Each request is reported once per process, even if
-	// another client decides it first.
+	// another client decides it first; but a request that was decided before the process started is not reported.
 	ObserveOnly bool `json:"observeOnly,omitempty"`
 	// Events enables an Event about each decision; with ObserveOnly, Events are always sent.
 	Events bool `json:"events,omitempty"`
-	// WithoutMachines disables the check that the node has exactly one Machine, for clusters without that API. It cannot be set together
-	// with controllers.kubeletCSRApprover.machineNamespace. By default, the right to create a Node and to act as its kubelet is not
-	// enough to get a certificate.
+	// WithoutMachines disables the check that the node has exactly one Machine, for clusters without the Machine API. It cannot be set
+	// together with controllers.kubeletCSRApprover.machineNamespace. With that check, the right to create a Node and to act as its kubelet is
+	// not enough to get a certificate.
 	WithoutMachines bool `json:"withoutMachines,omitempty"`
 	// SubsetOfAddresses allows requests that name only some of the node's names and addresses, but never others.
 	SubsetOfAddresses bool `json:"subsetOfAddresses,omitempty"`
 	// AllowedDNSPatterns lists patterns for the requested DNS names. Each name must match one of the patterns, and must also be an address of
-	// the node. A * stands for any characters within one label; a name that contains a wildcard itself never matches. Nil means no
-	// restriction, an empty list allows none.
+	// the node. A * stands for any characters within one label; a requested name that contains a wildcard itself never matches. Nil means no
+	// restriction, an empty list allows no DNS names.
 	AllowedDNSPatterns *[]string `json:"allowedDNSPatterns,omitempty"`
 	// AllowedIPPrefixes lists the prefixes for requested IP addresses, and for requested DNS names that have the form of an IP address. Each
-	// must be in one of the prefixes, and must also be an address of the node. Nil means no restriction, an empty list allows none.
+	// of these addresses must be in one of the prefixes, and must also be an address of the node. Nil means no restriction, an empty list
+	// allows none of these addresses.
 	AllowedIPPrefixes *[]string `json:"allowedIPPrefixes,omitempty"`
 	// MaxExpiration is the longest lifetime that may be requested; at least 10m. Requests without a lifetime are denied, too, since the
-	// signer then chooses it. Nil means no restriction.
+	// signer then chooses the lifetime. Nil means no restriction.
 	MaxExpiration *metav1.Duration `json:"maxExpiration,omitempty"`
-	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. Kubelets name none; limit the lifetime with
-	// --cluster-signing-duration of kube-controller-manager.
+	// AllowUnsetExpiration accepts, despite MaxExpiration, requests without a lifetime. Kubelets request no lifetime. To limit the lifetime
+	// of their certificates, use --cluster-signing-duration of kube-controller-manager.
 	AllowUnsetExpiration bool `json:"allowUnsetExpiration,omitempty"`
 	// WaitForObjects is the age that a request must reach before it is denied because its Node or its Machine does not exist; more than 0. A
-	// request is decided as soon as both exist. Nil: it is denied at once if one of them is missing.
+	// request is decided as soon as both exist. Nil: a request is denied at once if its Node or its Machine is missing.
 	WaitForObjects *metav1.Duration `json:"waitForObjects,omitempty"`
 	// DeniedIdentities are names and addresses for which no kubelet gets a certificate, even if its node has them.
 	DeniedIdentities EspalierCSRDeniedIdentities `json:"deniedIdentities,omitempty"`
@@ -52,13 +53,13 @@ type EspalierCSRApprover struct {
 
 // EspalierCSRDeniedIdentities are identities that do not belong to nodes.
 type EspalierCSRDeniedIdentities struct {
-	// APIServer denies the names of Service default/kubernetes in any cluster domain, and its cluster IPs, which are read from the target
-	// at start. For Nodes without the control plane label it also denies the addresses at which API servers listen, which are read before
-	// each decision, and the host by which the process reaches them.
+	// APIServer denies the names of Service default/kubernetes in any cluster domain, and the cluster IPs of this Service, which are read
+	// from the target at start. For Nodes without the control plane label, APIServer also denies the addresses at which API servers listen,
+	// which are read before each decision, and the host by which the process reaches the API server.
 	APIServer bool `json:"apiServer,omitempty"`
-	// DNSPatterns have the format of AllowedDNSPatterns. A wildcard that covers a name counts as the name. If any identity is denied,
-	// names with a * within a label, such as kube*.default.svc, are denied, too: a client that verifies such a certificate may accept it
-	// for every matching name.
+	// DNSPatterns have the format of AllowedDNSPatterns. A requested wildcard name that covers a denied name is denied like that name. If any
+	// identity is denied, requested names with a * within a label, such as kube*.default.svc, are denied, too: a client that verifies such a
+	// certificate may accept it for every matching name.
 	DNSPatterns []string `json:"dnsPatterns,omitempty"`
 	// IPPrefixes have the format of AllowedIPPrefixes. An address that is written as a DNS name counts as the address.
 	IPPrefixes []string `json:"ipPrefixes,omitempty"`

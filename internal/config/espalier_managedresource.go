@@ -17,19 +17,20 @@ const minAuditPeriod = time.Minute
 
 // EspalierManagedResource configures and restricts managedresource-controller.
 type EspalierManagedResource struct {
-	// AuditPeriod is the time between two live reads of all objects, with jitter; at least 1m. An additional safeguard: drift is noticed
-	// without it, too.
+	// AuditPeriod is the average time between two live reads of all objects of a ManagedResource; at least 1m. The actual time varies at
+	// random. The reads are an additional safeguard: the controller notices drift without them, too.
 	AuditPeriod *metav1.Duration `json:"auditPeriod,omitempty"`
-	// DeletionWaveTimeout is how long a deletion waits until the objects of one wave, which are of one kind, are gone. After that, it deletes
-	// the next wave nevertheless. More than 0.
+	// DeletionWaveTimeout is how long a deletion waits until the objects of one wave, which are of one kind, are gone. After that, the
+	// controller deletes the objects of the next wave nevertheless. DeletionWaveTimeout is also how long the deletion of a ManagedResource
+	// waits for the deletion of ManagedResources that depend on it. More than 0.
 	DeletionWaveTimeout *metav1.Duration `json:"deletionWaveTimeout,omitempty"`
 	// MaxConcurrentRequests limits the concurrent requests to the target for all ManagedResources; at least 1.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
 	// MaxDecompressedBytes limits the total size of the compressed values in the Secrets of one ManagedResource after decompression, in bytes;
 	// at least 1.
 	MaxDecompressedBytes *int64 `json:"maxDecompressedBytes,omitempty"`
-	// Kstatus checks objects of kinds without a specific rule by their status conditions and observed generation. The annotation
-	// espalier.dev/kstatus of a ManagedResource overrides it for its objects.
+	// Kstatus makes the controller check objects of kinds without a specific rule by their status conditions and observed generation. The
+	// annotation espalier.dev/kstatus of a ManagedResource overrides this setting for the objects of the ManagedResource.
 	Kstatus *bool `json:"kstatus,omitempty"`
 	// GarbageCollectionReportOnly makes the garbage collector report unused objects, in Events and a metric, without deleting them.
 	GarbageCollectionReportOnly *bool `json:"garbageCollectionReportOnly,omitempty"`
@@ -46,7 +47,8 @@ type EspalierManagedResource struct {
 // EspalierAccounts chooses the ServiceAccount of a ManagedResource: the one that its annotation espalier.dev/service-account names,
 // else the one for its namespace, else the default.
 type EspalierAccounts struct {
-	// Lockdown refuses a ManagedResource for which no ServiceAccount is chosen. False: the controller applies it with its own rights.
+	// Lockdown refuses a ManagedResource for which no ServiceAccount is chosen, and watches objects with the rights of the ServiceAccounts.
+	// False: the controller applies such a ManagedResource, and watches all objects, with its own rights.
 	Lockdown *bool `json:"lockdown,omitempty"`
 	// Default is the name of a ServiceAccount that is expected in every namespace. Empty: there is no default.
 	Default string `json:"default,omitempty"`
@@ -58,9 +60,10 @@ type EspalierAccounts struct {
 type EspalierNamespaces struct {
 	// Sets lists the source namespaces whose ManagedResources are applied.
 	Sets *[]string `json:"sets,omitempty"`
-	// SetSelector selects, by their labels, additional source namespaces whose ManagedResources are applied. If `sets` or this selector is
-	// set, ManagedResources of all other namespaces are refused. Nil selects nothing, and an empty selector is refused. It needs the rights
-	// to list and watch Namespaces in the source, also if the connection is restricted to namespaces.
+	// SetSelector selects, by the labels of Namespaces, additional source namespaces whose ManagedResources are applied. If `sets` or this
+	// selector is set, the controller refuses ManagedResources of all other namespaces. Nil selects nothing. An empty selector is refused.
+	// With this selector, the controller needs the rights to list and watch Namespaces in the source, also if the connection is restricted to
+	// namespaces.
 	SetSelector *metav1.LabelSelector `json:"setSelector,omitempty"`
 	// Objects lists the target namespaces in which ManagedResources may change objects.
 	Objects *[]string `json:"objects,omitempty"`
@@ -70,16 +73,17 @@ type EspalierNamespaces struct {
 
 // EspalierDeletionLimit limits which objects a change of the sources of a ManagedResource, or its deletion, deletes without confirmation.
 type EspalierDeletionLimit struct {
-	// ProtectedKinds lists the kinds, as `Kind` or `Kind.group`, of which no object is deleted after a change of the sources. A
-	// CustomResourceDefinition is protected only if it has objects.
+	// ProtectedKinds lists kinds, as `Kind` or `Kind.group`. If a change of the sources would delete an object of these kinds, the deletion
+	// needs a confirmation. A CustomResourceDefinition is protected only if objects of its kind exist.
 	ProtectedKinds *[]string `json:"protectedKinds,omitempty"`
-	// Objects is the number of objects that a change of the sources may delete. The deletion of more objects needs a confirmation if their
-	// share of the ManagedResource is larger than `percent`; at least 0.
+	// Objects is the number of objects that a change of the sources may delete without a confirmation; at least 0. The deletion of more
+	// objects needs a confirmation if their share of the objects of the ManagedResource is larger than `percent`. A deletion of more objects
+	// that is already suspended stays suspended, whatever their share.
 	Objects *int `json:"objects,omitempty"`
 	// Percent is the share of its objects that a ManagedResource may lose, however many they are; from 0 to 100.
 	Percent *int `json:"percent,omitempty"`
-	// NamespacesAndDefinitions is how many Namespaces, and CustomResourceDefinitions with objects of others, the deletion of a ManagedResource
-	// deletes; at least 0.
+	// NamespacesAndDefinitions limits the deletion of a ManagedResource: it is the number of Namespaces, and of CustomResourceDefinitions
+	// with objects that do not belong to the ManagedResource, that this deletion may delete without a confirmation; at least 0.
 	NamespacesAndDefinitions *int `json:"namespacesAndDefinitions,omitempty"`
 }
 

@@ -19,21 +19,21 @@ type EspalierNetworkPolicy struct {
 	//
 	// Read it with Observes.
 	ObserveOnly *bool `json:"observeOnly,omitempty"`
-	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients, and so the
-	// namespaces in which policies of these Services are created. Nil allows all namespaces, an empty list
-	// allows none, and an empty selector is refused.
+	// ClientNamespaceSelectors select the namespaces that Services of other namespaces may select as clients. For a Service, the controller
+	// creates policies in other namespaces only if these namespaces are selected. Nil allows all namespaces. An empty list allows none. An
+	// empty selector is refused.
 	ClientNamespaceSelectors *[]metav1.LabelSelector `json:"clientNamespaceSelectors,omitempty"`
-	// Instance is the name of this netpol-controller, which it sets as a label on its policies. It is for clusters in which several
-	// netpol-controllers handle different namespaces: each of them neither changes nor deletes the policies of another netpol-controller.
-	// Default empty: policies get no such label.
+	// Instance is the name of this netpol-controller. The controller sets the name as a label on its policies. This setting is for clusters
+	// in which several netpol-controllers handle different namespaces: each of them neither changes nor deletes the policies of another
+	// netpol-controller. Default empty: policies get no such label.
 	Instance string `json:"instance,omitempty"`
-	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. Half as many Services
-	// are reconciled at the same time, or controllers.networkPolicy.concurrentSyncs if that is higher.
+	// MaxConcurrentRequests limits the concurrent requests to the target for all Services; at least 1, default 32. The controller reconciles
+	// half as many Services at the same time, or controllers.networkPolicy.concurrentSyncs if this number is higher.
 	//
 	// Read it with Requests.
 	MaxConcurrentRequests *int `json:"maxConcurrentRequests,omitempty"`
-	// General configures the policies that deny all connections in a namespace, and allow those to DNS, to the API server and to networks.
-	// Nil: the controller makes policies for Services only.
+	// General configures the policies that deny all connections in a namespace, and the policies that allow connections to DNS, to the API
+	// server and to networks. Nil: the controller makes policies for Services only.
 	General *GeneralNetworkPolicies `json:"general,omitempty"`
 }
 
@@ -42,10 +42,10 @@ type GeneralNetworkPolicies struct {
 	// NamespaceSelectors select the namespaces that get all six policies. An empty list selects none, an empty selector is refused.
 	NamespaceSelectors []metav1.LabelSelector `json:"namespaceSelectors,omitempty"`
 	// ClosedNamespaceSelectors select the namespaces that get only deny-all, allow-to-dns and allow-to-runtime-apiserver, also if
-	// NamespaceSelectors select them. An empty list selects none, an empty selector is refused.
+	// NamespaceSelectors select them. An empty list selects no namespaces. An empty selector is refused.
 	ClosedNamespaceSelectors []metav1.LabelSelector `json:"closedNamespaceSelectors,omitempty"`
-	// NetworksOfGarden takes the networks from the Garden of the target cluster. Without a Garden nothing changes in the selected
-	// namespaces.
+	// NetworksOfGarden takes the networks from the Garden of the target cluster. If the target cluster does not have exactly one Garden, the
+	// controller changes no policies in the selected namespaces.
 	NetworksOfGarden bool `json:"networksOfGarden,omitempty"`
 	// Networks are the networks of the target cluster. They must be empty with NetworksOfGarden.
 	Networks ClusterNetworks `json:"networks,omitempty"`

@@ -12,9 +12,9 @@ import (
 
 // EspalierNode configures node-controller.
 type EspalierNode struct {
-	// RequiredDaemonSets names DaemonSets, as "namespace/name", that must exist and be marked as critical before the taint of any node is
-	// removed. Without this setting, a node that joins before they are created loses its taint too early. Empty (default): the existing
-	// DaemonSets count.
+	// RequiredDaemonSets lists DaemonSets, as "namespace/name". They must exist and be marked as critical before the taint of any node is
+	// removed. Without this setting, a node that joins before the DaemonSets are created loses its taint too early. Empty (default): the
+	// existing DaemonSets count.
 	//
 	// Read it with Required.
 	RequiredDaemonSets []string `json:"requiredDaemonSets,omitempty"`

@@ -15,16 +15,16 @@ const defaultRequestorWorkers = 32
 
 // EspalierToken configures token-controllers.
 type EspalierToken struct {
-	// Class is the value of label resources.gardener.cloud/class of the Secrets that the requestor serves; not empty. Nil: it serves
-	// Secrets of all classes and those without a class.
+	// Class is the value of label resources.gardener.cloud/class of the Secrets that the requestor serves; not empty. Nil: the requestor
+	// serves Secrets of all classes and Secrets without a class.
 	Class *string `json:"class,omitempty"`
 	// TargetNamespace is the namespace of all ServiceAccounts, and overrides the Secrets. Nil: the Secrets name it.
 	TargetNamespace *string `json:"targetNamespace,omitempty"`
 	// SameCluster defines which ServiceAccounts and target Secrets a Secret may name if source and target are one cluster. Nil: only
 	// TargetNamespace and the namespaces of the connections define it.
 	SameCluster *EspalierTokenSameCluster `json:"sameCluster,omitempty"`
-	// Audiences are the audiences of tokens, unless a Secret names others; none of them empty. With an empty list, the API server
-	// decides.
+	// Audiences are the audiences of the tokens, unless a Secret names other audiences; no audience may be empty. With an empty list, the API
+	// server chooses the audience.
 	Audiences *[]string `json:"audiences,omitempty"`
 	// RequestorWorkers is the minimum number of Secrets that the requestor reconciles at the same time; at least 1.
 	// controllers.tokenRequestor.concurrentSyncs is used if it is higher.
@@ -33,12 +33,12 @@ type EspalierToken struct {
 
 // EspalierTokenSameCluster configures the tokens that Secrets may ask for if source and target are one cluster.
 type EspalierTokenSameCluster struct {
-	// Scope defines from which namespaces a Secret may name ServiceAccounts and target Secrets, except kube-system and the
-	// namespace of this process: SecretNamespace (the namespace of the Secret), or AllNamespaces. If it is empty, TargetNamespace
-	// or the namespaces of the connections must define it.
+	// Scope defines the namespaces of the ServiceAccounts and target Secrets that a Secret may name: SecretNamespace (the namespace of the
+	// Secret), or AllNamespaces. Neither scope includes kube-system or the namespace of this process. If the scope is empty, TargetNamespace
+	// or the namespaces of the connections must define the namespaces.
 	Scope string `json:"scope,omitempty"`
-	// SystemServiceAccounts are the ServiceAccounts of kube-system and of the namespace of this process, as namespace/name, whose tokens
-	// Secrets may ask for; with scope SecretNamespace only Secrets of the same namespace may.
+	// SystemServiceAccounts lists ServiceAccounts, as namespace/name, in kube-system and in the namespace of this process. Secrets may ask
+	// for tokens of these ServiceAccounts. With scope SecretNamespace, only Secrets in the namespace of the ServiceAccount may.
 	SystemServiceAccounts []string `json:"systemServiceAccounts,omitempty"`
 }
 

@@ -45,8 +45,8 @@ type EspalierSelfManagedWebhooks struct {
 	// that time. At least 1m; a certificate never expires later than its authority.
 	AuthorityValidity   *metav1.Duration `json:"authorityValidity,omitempty"`
 	CertificateValidity *metav1.Duration `json:"certificateValidity,omitempty"`
-	// ExcludedNamespaces are namespaces for which no webhook is called, in addition to kube-system and the server's own; flavor standalone
-	// only.
+	// ExcludedNamespaces are namespaces for whose objects no webhook is called, in addition to kube-system and the server's own namespace.
+	// They may be set with flavor standalone only.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
 	// Flavor is the kind of cluster that the configurations are for: standalone (any cluster), gardener-runtime or gardener-shoot.
 	Flavor string `json:"flavor,omitempty"`
@@ -120,8 +120,8 @@ func validateSelfManagedWebhooks(c EspalierSelfManagedWebhooks, at *field.Path) 
 	return append(errs, validateOneOf(c.Flavor, at.Child("flavor"), FlavorStandalone, FlavorGardenerRuntime, FlavorGardenerShoot)...)
 }
 
-// validateStandaloneWebhooks validates webhooks that are the same in all clusters. certificate is the setting that already names a
-// certificate, empty if there is none; about is the purpose of the webhooks, for messages.
+// validateStandaloneWebhooks validates webhooks that are the same in all clusters. The parameter certificate is the path of the setting
+// that already names a certificate; empty if no setting does. The parameter about is the purpose of the webhooks, for messages.
 func validateStandaloneWebhooks(c *EspalierSelfManagedWebhooks, certificate, about string, at *field.Path) field.ErrorList {
 	if c == nil {
 		return nil

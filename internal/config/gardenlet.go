@@ -13,7 +13,7 @@ const (
 )
 
 // GardenletConfiguration is the configuration file of extension-controller. The function Gardenlet decodes the file and sets the defaults.
-// It ignores the sections for the other controllers of the program gardenlet.
+// The function ignores the sections for the other controllers of the program gardenlet.
 type GardenletConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -22,7 +22,7 @@ type GardenletConfiguration struct {
 	// SeedClientConnection is the connection to the cluster of the Seed. It cannot be restricted to namespaces. Defaults: QPS 50, Burst 100.
 	SeedClientConnection ClientConnection `json:"seedClientConnection,omitempty"`
 	// LeaderElection configures which of several replicas is active. Defaults: ResourceNamespace garden, ResourceName
-	// gardenlet-leader-election, to which the process appends its name.
+	// gardenlet-leader-election. The process appends `-extension-controller` to ResourceName.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// LogLevel is one of debug, info and error: info logs all changes of a cluster, debug also why nothing was changed.
 	LogLevel string `json:"logLevel,omitempty"`
@@ -41,8 +41,8 @@ type GardenletConfiguration struct {
 }
 
 // GardenClientConnection is the connection to the garden cluster. It has the fields of a client connection, with the defaults QPS 50 and
-// Burst 100, and cannot be restricted to namespaces. Its Kubeconfig, or the environment variable GARDEN_KUBECONFIG, overrides
-// KubeconfigSecret and BootstrapKubeconfig; then the process does not renew its credentials.
+// Burst 100, and cannot be restricted to namespaces. If Kubeconfig or the environment variable GARDEN_KUBECONFIG is set, KubeconfigSecret
+// and BootstrapKubeconfig have no effect, and the process does not renew its credentials.
 type GardenClientConnection struct {
 	ClientConnection `json:",inline"`
 
@@ -52,8 +52,8 @@ type GardenClientConnection struct {
 	// GardenClusterCACert is the certificate authority of the garden cluster in the kubeconfigs of extensions, as PEM in base64; default: the
 	// authority that the process uses.
 	GardenClusterCACert []byte `json:"gardenClusterCACert,omitempty"`
-	// BootstrapKubeconfig is the Secret in the cluster of the Seed whose kubeconfig the process uses to request its client certificate. It
-	// needs KubeconfigSecret. The process deletes the Secret when it has the certificate.
+	// BootstrapKubeconfig is a Secret in the cluster of the Seed. The process uses the kubeconfig in this Secret to request its client
+	// certificate, and deletes the Secret when it has the certificate. BootstrapKubeconfig needs KubeconfigSecret.
 	BootstrapKubeconfig *SecretReference `json:"bootstrapKubeconfig,omitempty"`
 	// KubeconfigSecret is the Secret in the cluster of the Seed in which the process keeps a kubeconfig with its client certificate.
 	KubeconfigSecret *SecretReference `json:"kubeconfigSecret,omitempty"`
@@ -73,8 +73,8 @@ type SecretReference struct {
 type KubeconfigValidity struct {
 	// Validity is the requested validity of the certificate; at least 10m. Nil: the signer decides.
 	Validity *metav1.Duration `json:"validity,omitempty"`
-	// AutoRotationJitterPercentageMin and AutoRotationJitterPercentageMax are the part of the validity, in percent, after which the
-	// certificate is renewed, at a random time between both; from 1 to 100.
+	// AutoRotationJitterPercentageMin and AutoRotationJitterPercentageMax are parts of the validity of the certificate, in percent; from 1 to
+	// 100. The process renews the certificate at a random time between both.
 	AutoRotationJitterPercentageMin *int32 `json:"autoRotationJitterPercentageMin,omitempty"`
 	AutoRotationJitterPercentageMax *int32 `json:"autoRotationJitterPercentageMax,omitempty"`
 }
@@ -132,8 +132,8 @@ type EspalierGardenlet struct {
 
 // EspalierExtension configures extension-controller.
 type EspalierExtension struct {
-	// GardenerVersion is the version of Gardener that charts get. Default: the version of the API server of the garden, which is in ConfigMap
-	// gardener-system-public/gardener-info there.
+	// GardenerVersion is the version of Gardener that charts get. Default: the version of the API server of the garden. The ConfigMap
+	// gardener-system-public/gardener-info in the garden contains this version.
 	GardenerVersion string `json:"gardenerVersion,omitempty"`
 	// ChartPolicy restricts what the charts of extensions may contain.
 	ChartPolicy EspalierChartPolicy `json:"chartPolicy,omitempty"`

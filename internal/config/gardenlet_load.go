@@ -6,7 +6,8 @@ import (
 )
 
 // Gardenlet decodes a configuration file of extension-controller and sets the defaults. See ResourceManager for the difference between
-// warnings and errors. A section of gardenlet for another controller, and the fields of the Seed, cause a warning, and are not mistakes.
+// warnings and errors. A setting that only other controllers of gardenlet use, or a field of the Seed other than its name, causes a
+// warning, and is not a mistake.
 func Gardenlet(data []byte) (*GardenletConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {

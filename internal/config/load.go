@@ -26,8 +26,9 @@ func (w Warning) String() string {
 }
 
 // ResourceManager decodes a configuration file of the resource-manager family and sets the defaults. It does not validate. Fields set
-// twice, aliases and unknown fields are warnings, except that an unknown field in a section with restrictions is an error. A value of a
-// wrong type, a wrong kind or a wrong apiVersion are errors too. The returned error contains all of them, with their fields.
+// twice, aliases and unknown fields cause warnings. An unknown field in a section with restrictions is an error. A value of a wrong type,
+// a wrong kind and a wrong apiVersion are errors, too. The returned error contains all these errors, with their fields. A file that is not
+// YAML is an error at once.
 func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, error) {
 	doc, warnings, err := parse(data)
 	if err != nil {
@@ -43,9 +44,9 @@ func ResourceManager(data []byte) (*ResourceManagerConfiguration, []Warning, err
 	return loadDocument[ResourceManagerConfiguration](doc, ResourceManagerAPIVersion, ResourceManagerKind, warnings, nil)
 }
 
-// loadDocument decodes a document into a configuration, and sets the defaults. The returned error contains the mistakes of the caller, the
-// mistakes that the decoder finds, and a wrong version or kind of the file. Without an error, it returns the warnings of the caller and of
-// the decoder.
+// loadDocument decodes a document into a configuration, and sets the defaults. The returned error joins the mistakes that the caller
+// passes in, the mistakes that the decoder finds, and a wrong apiVersion or kind of the file. If there is no error, loadDocument returns
+// the warnings that the caller passes in and the warnings of the decoder.
 func loadDocument[C any, P interface {
 	*C
 	Default()

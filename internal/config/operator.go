@@ -52,8 +52,9 @@ type OperatorControllers struct {
 	Garden        GardenController                `json:"garden,omitempty"`
 	GardenCare    GardenCareController            `json:"gardenCare,omitempty"`
 	NetworkPolicy OperatorNetworkPolicyController `json:"networkPolicy,omitempty"`
-	// Extension configures the controller of Extensions. ExtensionRequiredRuntime and ExtensionRequiredVirtual configure the controllers of
-	// the conditions of the same names, ExtensionCare the controller of their health conditions.
+	// Extension configures the controller of Extensions. ExtensionCare configures the controller of the health conditions of Extensions.
+	// ExtensionRequiredRuntime and ExtensionRequiredVirtual configure the controllers of the conditions RequiredRuntime and RequiredVirtual
+	// of Extensions.
 	Extension                WorkersController       `json:"extension,omitempty"`
 	ExtensionCare            ExtensionCareController `json:"extensionCare,omitempty"`
 	ExtensionRequiredRuntime WorkersController       `json:"extensionRequiredRuntime,omitempty"`
@@ -177,15 +178,15 @@ type EspalierGarden struct {
 	// Secret contains no credentials need this.
 	BackupMetadataService bool `json:"backupMetadataService,omitempty"`
 	// SkipComponents are the names of observability components that the operator does not deploy, for example because the cluster cannot pull
-	// their images. Empty: the operator deploys all that this release has.
+	// their images. Empty: the operator deploys all observability components of this release that the Garden wants.
 	SkipComponents []string `json:"skipComponents,omitempty"`
 	// Perses deploys perses-operator, which runs servers for dashboards, and the dashboards of Espalier as its objects.
 	Perses bool `json:"perses,omitempty"`
 	// ExtensionCharts restricts what the charts of Extensions may contain. In the virtual cluster, configurations of admission webhooks are
 	// always allowed.
 	ExtensionCharts EspalierChartPolicy `json:"extensionCharts,omitempty"`
-	// Gardenlets deploys the gardenlets of objects of kind Gardenlet in the virtual cluster. With it, a user who may write these objects
-	// decides which program gets the rights of gardenlet in the runtime cluster.
+	// Gardenlets makes the operator deploy the gardenlets that objects of kind Gardenlet in the virtual cluster describe. A user who may
+	// write these objects then decides which program gets the rights of gardenlet in the runtime cluster.
 	Gardenlets bool `json:"gardenlets,omitempty"`
 	// Backup configures scheduled backups of the Garden, and their restore drill. Default: none.
 	Backup EspalierGardenBackup `json:"backup,omitempty"`
@@ -205,15 +206,16 @@ type EspalierGardenBackup struct {
 	// Recipients are public keys of age, `age1…`. The owners of these keys can decrypt the files, and so can the operator. Required with
 	// `folder`.
 	Recipients []string `json:"recipients,omitempty"`
-	// RestoreData makes restore drills also restore the last snapshot of etcd `main` in namespace `garden-restore-drill`, if it has backups:
-	// for some minutes after each backup, Pods there have all data and the encryption keys.
+	// RestoreData makes restore drills also restore the last snapshot of etcd `main` in namespace `garden-restore-drill`, if this etcd has
+	// backups. During such a drill, for some minutes, Pods in this namespace have all data and the encryption keys. The drill does this after
+	// each backup, and again at the latest after the interval.
 	RestoreData bool `json:"restoreData,omitempty"`
 }
 
 // EspalierRotation configures when credentials are rotated. A day has 24 hours.
 type EspalierRotation struct {
-	// CertificateAuthorities is for the certificate authorities that only a rotation replaces; default of maxAge: 70080h, 8 of 10 years.
-	// CompleteAfter must not be set: users must get the new authorities before the rotation completes.
+	// CertificateAuthorities is for the certificate authorities that only a rotation replaces. The default of maxAge is 70080h: 8 years, of a
+	// validity of 10 years. CompleteAfter must not be set: users must get the new authorities before the rotation completes.
 	CertificateAuthorities EspalierRotationPlan `json:"certificateAuthorities,omitempty"`
 	// ServiceAccountKey is for the key that signs tokens of ServiceAccounts.
 	ServiceAccountKey EspalierRotationPlan `json:"serviceAccountKey,omitempty"`
@@ -224,8 +226,9 @@ type EspalierRotation struct {
 	// WorkloadIdentityKey is for the key that signs tokens of workload identities. CompleteAfter must not be set: nothing proves that tokens
 	// of the former key are not used any more.
 	WorkloadIdentityKey EspalierRotationPlan `json:"workloadIdentityKey,omitempty"`
-	// OverdueAfter is how long a rotation may stay prepared, or an automatic one may not start, before the condition RotationOverdue says so;
-	// at least 24h.
+	// OverdueAfter is how long the operator waits after an operation is due before the condition RotationOverdue reports it; at least 24h.
+	// This applies to the start of an automatic rotation, and to the completion of a prepared rotation. The completion is due when
+	// completeAfter has passed, or at once without completeAfter. A rotation that the user must start is overdue as soon as it is due.
 	OverdueAfter *metav1.Duration `json:"overdueAfter,omitempty"`
 }
 
@@ -236,9 +239,10 @@ type EspalierRotationPlan struct {
 	// Automatic makes the operator start the rotation in the maintenance window of the Garden, when no other rotation is going on. It needs
 	// maxAge.
 	Automatic bool `json:"automatic,omitempty"`
-	// CompleteAfter makes the operator complete the rotation in a maintenance window, that long after it was prepared; at least 24h, and
-	// longer than tokens of users are valid. It needs automatic. Absent: a user completes it. While the annotation
-	// espalier.dev/skipped-checks of the Garden skips rotation-proof or seeds, also in part, a user must complete it.
+	// CompleteAfter makes the operator complete the rotation in a maintenance window, when this time has passed since the rotation was
+	// prepared; at least 24h. It must be longer than tokens of users are valid; the operator does not check this. CompleteAfter needs
+	// automatic. Absent: a user completes the rotation. While the annotation espalier.dev/skipped-checks of the Garden skips rotation-proof
+	// or seeds, also in part, a user must complete the rotation.
 	CompleteAfter *metav1.Duration `json:"completeAfter,omitempty"`
 }
 
@@ -255,8 +259,8 @@ type EspalierGardenWebhooks struct {
 	// ShutdownDelay is how long requests are still accepted after the process was asked to stop; at least 0, at most 4s.
 	ShutdownDelay *metav1.Duration `json:"shutdownDelay,omitempty"`
 	// SelfManaged makes the process issue its own certificates and maintain its own webhook configurations. Default: on, unless
-	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The names of Secret and Service
-	// default to espalier-garden-operator, the name of the configurations to gardener-operator. Flavor must be standalone, and
+	// server.webhooks.tls.serverCertDir names a certificate; then another client maintains the configurations. The default of secretName and
+	// serviceName is espalier-garden-operator. The default of configurationName is gardener-operator. Flavor must be standalone, and
 	// ExcludedNamespaces empty.
 	SelfManaged *EspalierSelfManagedWebhooks `json:"selfManaged,omitempty"`
 }

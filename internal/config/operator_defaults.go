@@ -51,8 +51,8 @@ func defaultETCDConfig() ETCDConfig {
 	}
 }
 
-// defaultGardenWebhooks makes the process issue its own certificate if the configuration file names no certificate. Configuration files for
-// Gardener's operator never name one, because that operator always issues its own certificate.
+// defaultGardenWebhooks makes the process issue its own certificate if the configuration file names no certificate. A configuration file
+// for Gardener's operator never names a certificate, because that operator always issues its own.
 func defaultGardenWebhooks(c *EspalierGardenWebhooks, tls TLSServer) {
 	setIfNil(&c.ShutdownDelay, duration(defaultShutdownDelay))
 	if tls.ServerCertDir == "" {

@@ -13,8 +13,8 @@ const (
 	ResourceManagerKind       = "ResourceManagerConfiguration"
 )
 
-// ResourceManagerConfiguration is the configuration file of all binaries of the resource-manager family. Each binary reads its own sections
-// and ignores the others. ResourceManager decodes and defaults it.
+// ResourceManagerConfiguration is the configuration file of all binaries of the resource-manager family. Each binary reads its own
+// sections and ignores the others. The function ResourceManager decodes the file and sets the defaults.
 type ResourceManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -51,8 +51,8 @@ type ClientConnection struct {
 	QPS float32 `json:"qps,omitempty"`
 	// Burst is how many requests may exceed QPS at once; at least 0. 0 with QPS set: 130.
 	Burst int32 `json:"burst,omitempty"`
-	// Namespaces restricts the caches, and so which objects of that cluster controllers and webhooks see. Cluster-scoped kinds are not
-	// affected. Empty: all.
+	// Namespaces restricts the caches to objects in these namespaces: controllers and webhooks see no other namespaced objects of that
+	// cluster. Cluster-scoped kinds are not affected. Empty: all namespaces.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// CacheResyncPeriod is how often informers send all objects again; at least 10s.
 	CacheResyncPeriod *metav1.Duration `json:"cacheResyncPeriod,omitempty"`

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// renewJitter is the factor by which the leader election of Kubernetes extends its retries; the renew deadline must leave time for one
-// retry.
+// renewJitter is the factor by which the leader election of Kubernetes extends the time between its retries. The renew deadline must leave
+// time for one retry.
 const renewJitter = 1.2
 
 // The shortest accepted periods, and the highest port.
@@ -112,8 +112,8 @@ func validateEndpoint(c *Endpoint, at *field.Path, missing string) field.ErrorLi
 	return errs
 }
 
-// validatePorts reports servers of one process that use the same port. at is the path of the port of webhooks, which is nil if no webhooks
-// are served.
+// validatePorts reports servers of one process that use the same port. The parameter webhooks is nil if the process serves no webhooks.
+// The parameter at is the path of the port of the webhooks.
 func validatePorts(webhooks *Endpoint, c Server, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, other := range []struct {
@@ -139,8 +139,8 @@ func collide(one, other *Endpoint) bool {
 	return one.BindAddress == "" || other.BindAddress == "" || one.BindAddress == other.BindAddress
 }
 
-// validateAllowed validates the selector of a restriction. The selector must not be empty, because an empty selector would allow all.
-// toAllow completes the message: the setting to remove to allow all.
+// validateAllowed validates the selector of a restriction. The selector must not be empty, because an empty selector would allow all
+// namespaces. The parameter toAllow is the end of the message: it names the setting that a user must remove to allow all namespaces.
 func validateAllowed(selector *metav1.LabelSelector, toAllow string, at *field.Path) field.ErrorList {
 	if selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Required(at, "an empty selector would allow all namespaces; to allow "+toAllow)}

@@ -14,41 +14,42 @@ const minTokenExpirySeconds = 600
 // Webhooks has one section per admission handler; all are off by default.
 type Webhooks struct {
 	// CRDDeletionProtection refuses the deletion of CRDs with label `gardener.cloud/deletion-protected: "true"`, of extension resources
-	// and of Etcds, unless annotation `confirmation.gardener.cloud/deletion` is true. The deletion of a collection needs the confirmation
-	// of every object in it. Bastions need none.
+	// except Bastions, and of Etcds, unless annotation `confirmation.gardener.cloud/deletion` is true. To delete a collection, also a part of
+	// it, all objects of the kind in the namespace need the annotation; for CRDs, all CRDs with the label.
 	CRDDeletionProtection Switch `json:"crdDeletionProtection,omitempty"`
-	// EndpointSliceHints adds the endpoint's own zone as a hint to each endpoint of EndpointSlices. Only with label
-	// `endpoint-slice-hints.resources.gardener.cloud/consider: "true"` on the Service.
+	// EndpointSliceHints adds the endpoint's own zone as a hint to each endpoint of EndpointSlices. It changes only EndpointSlices with label
+	// `endpoint-slice-hints.resources.gardener.cloud/consider: "true"`. Kubernetes copies this label from the Service.
 	EndpointSliceHints Switch `json:"endpointSliceHints,omitempty"`
-	// ExtensionValidation refuses invalid fields, and changes of immutable ones, of the kinds of `extensions.gardener.cloud` and of
-	// Etcds.
+	// ExtensionValidation validates the kinds of `extensions.gardener.cloud`, and Etcds. It refuses objects with invalid fields, and changes
+	// of immutable fields.
 	ExtensionValidation Switch `json:"extensionValidation,omitempty"`
-	// HighAvailabilityConfig sets replicas, zones, spread and tolerations of Deployments, StatefulSets, HorizontalPodAutoscalers and
-	// Hvpas, by annotations of the namespace. Only in namespaces with label `high-availability-config.resources.gardener.cloud/consider:
-	// "true"`, and not for objects with `high-availability-config.resources.gardener.cloud/skip`.
+	// HighAvailabilityConfig sets replicas, zones, spread and tolerations of Deployments, StatefulSets, HorizontalPodAutoscalers and Hvpas,
+	// by annotations of the namespace. It changes only objects in namespaces with label
+	// `high-availability-config.resources.gardener.cloud/consider: "true"`, and no objects with label
+	// `high-availability-config.resources.gardener.cloud/skip`.
 	HighAvailabilityConfig HighAvailabilityConfigWebhook `json:"highAvailabilityConfig,omitempty"`
-	// KubernetesServiceHost sets `KUBERNETES_SERVICE_HOST` in containers of Pods that do not set it. Not with label
-	// `apiserver-proxy.networking.gardener.cloud/inject: disable` on the Pod or its namespace.
+	// KubernetesServiceHost sets the environment variable `KUBERNETES_SERVICE_HOST` in each container of a Pod that does not set this
+	// variable itself. It changes no Pods if the Pod or its namespace has label `apiserver-proxy.networking.gardener.cloud/inject: disable`.
 	KubernetesServiceHost KubernetesServiceHostWebhook `json:"kubernetesServiceHost,omitempty"`
 	// PodSchedulerName sets the scheduler of Pods that name the default scheduler.
 	PodSchedulerName PodSchedulerNameWebhook `json:"podSchedulerName,omitempty"`
-	// PodTopologySpread adds `pod-template-hash` to the selectors of spread constraints in Pods of Deployments, so that a rollout spreads
-	// anew; constraints whose `matchLabelKeys` have it stay. Not for Pods with label
-	// `topology-spread-constraints.resources.gardener.cloud/skip`.
+	// PodTopologySpread adds `pod-template-hash` to the selectors of spread constraints in Pods of Deployments, so that the Pods of each
+	// rollout are spread separately. It does not change a constraint whose `matchLabelKeys` already contain `pod-template-hash`. Not for Pods
+	// with label `topology-spread-constraints.resources.gardener.cloud/skip`.
 	PodTopologySpread Switch `json:"podTopologySpreadConstraints,omitempty"`
-	// ProjectedTokenMount mounts a token that expires into Pods, where the ServiceAccount forbids automounting and the Pod does not. The
-	// annotation `projected-token-mount.resources.gardener.cloud/expiration-seconds` overrides the lifetime. Not for Pods with label
-	// `projected-token-mount.resources.gardener.cloud/skip`.
+	// ProjectedTokenMount mounts a token that expires into Pods whose ServiceAccount disables automounting, unless the Pod disables
+	// automounting, too. Not for Pods with the ServiceAccount `default`, or with label `projected-token-mount.resources.gardener.cloud/skip`.
+	// The annotation `projected-token-mount.resources.gardener.cloud/expiration-seconds` of the Pod overrides the lifetime of the token.
 	ProjectedTokenMount ProjectedTokenMountWebhook `json:"projectedTokenMount,omitempty"`
-	// SeccompProfile sets the seccomp profile `RuntimeDefault` of Pods, if none is set. Not for Pods with label
+	// SeccompProfile sets the seccomp profile `RuntimeDefault` of Pods, if none is set. Not for Pods for Windows, and not for Pods with label
 	// `seccompprofile.resources.gardener.cloud/skip`.
 	SeccompProfile Switch `json:"seccompProfile,omitempty"`
 	// SystemComponentsConfig adds node selectors and tolerations to Pods with label `resources.gardener.cloud/managed-by: gardener`, in
-	// flavor gardener-shoot only. Pods of DaemonSets, and with label `system-components-config.resources.gardener.cloud/skip`, stay as
-	// they are.
+	// flavor gardener-shoot only. It does not change Pods of DaemonSets, or Pods with label
+	// `system-components-config.resources.gardener.cloud/skip`.
 	SystemComponentsConfig SystemComponentsConfigWebhook `json:"systemComponentsConfig,omitempty"`
-	// TokenInvalidator overwrites static tokens in Secrets that token-controllers has marked. Enable both this handler and that
-	// controller, or neither.
+	// TokenInvalidator overwrites static tokens in Secrets that the token invalidator of token-controllers has marked. Enable both this
+	// handler and the token invalidator of token-controllers, or neither.
 	TokenInvalidator Switch `json:"tokenInvalidator,omitempty"`
 }
 

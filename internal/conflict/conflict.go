@@ -1,8 +1,8 @@
 // Package conflict keeps write conflicts out of the back-off of a controller.
 //
 // A conflict means that the object changed after the controller read it: a new attempt succeeds as soon as the cache contains the change.
-// controller-runtime treats all errors in the same way: after a conflict, a controller would wait as long as earlier failures of the object
-// require, up to minutes for an object that has failed for an hour.
+// controller-runtime treats all errors in the same way. With it alone, the pause after a conflict would depend on earlier failures of the
+// object: it would be minutes for an object that has failed for an hour.
 package conflict
 
 import (

@@ -44,8 +44,8 @@ func apiServerService() client.ObjectKey {
 // To read the addresses that espalier.csrApprover.deniedIdentities.apiServer denies.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
-// clusterIPs reads the cluster IPs of the API server's Service in the target, which Pods connect to. They never change during the life of
-// the cluster, so they are read once, live.
+// clusterIPs reads the cluster IPs of the Service of the API server in the target. Pods connect to these IPs. They never change during the
+// life of the cluster, so the process reads them once, live.
 func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 	found := &corev1.Service{}
 	if err := s.target.Get(ctx, apiServerService(), found); err != nil {
@@ -65,8 +65,8 @@ func (s apiServer) clusterIPs(ctx context.Context) ([]netip.Prefix, error) {
 // To read where API servers listen: the one EndpointSlice that they maintain themselves.
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-csr-approver-target-apiserver
 
-// endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen now. If the API
-// servers of a cluster do not maintain the EndpointSlice, it returns only the host.
+// endpoints returns the host by which this process reaches the API server, and the addresses at which API servers listen now. If the
+// EndpointSlice does not exist, because the API servers do not maintain it, endpoints returns only the host.
 func (s apiServer) endpoints(ctx context.Context) (rules.Endpoints, error) {
 	var found rules.Endpoints
 	add := func(address string) {

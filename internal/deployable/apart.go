@@ -40,8 +40,8 @@ func (b Binary) SourceObjects(image string) []client.Object {
 	return append(objects, b.configMap(b.ConfigApart), b.service(), b.disruptionBudget(), deployment)
 }
 
-// TargetObjects returns the objects that the binary needs in the target if the source is another cluster: a ServiceAccount, whose token the
-// user puts into the kubeconfig, with the roles for the target.
+// TargetObjects returns the objects that the binary needs in the target if the source is another cluster: a ServiceAccount, and bindings
+// of the roles for the target to this ServiceAccount. The user puts a token of the ServiceAccount into the kubeconfig.
 func (b Binary) TargetObjects() []client.Object {
 	return append([]client.Object{b.serviceAccount()}, b.bindings(func(r Role) bool { return b.IsForTarget(r.Name) })...)
 }

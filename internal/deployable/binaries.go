@@ -1,6 +1,6 @@
 // Package deployable declares the objects that each binary needs in a cluster: Deployment, ServiceAccount, bindings of its roles,
-// configuration, Service and disruption budget. deploy/ is rendered from these declarations. The roles are not declared here: they are
-// generated from the markers beside the code. Nor are CRDs: they are generated from api/.
+// configuration, Service and disruption budget. The files in deploy/ are rendered from these declarations. The package declares no roles
+// and no CRDs: roles are generated from the markers beside the code, and CRDs are generated from api/.
 package deployable
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// gardenOperator and projectController have one cluster, never a separate target. extensionController runs in the cluster of a Seed, and
-	// gets the credentials for its target, the garden, itself.
+	// gardenOperator and projectController never have a separate target: they have no configuration for two clusters. extensionController
+	// runs in the cluster of a Seed. Its target is the garden, and it gets the credentials for the garden itself.
 	extensionController = "extension-controller"
 	gardenOperator      = "garden-operator"
 	projectController   = "project-controller"
@@ -45,8 +45,8 @@ const (
 	webhookPort = 9449
 )
 
-// CriticalPriority is the PriorityClass of garden-operator, and of the components of a Garden that all others need. The chart of Gardener's
-// operator contains the same PriorityClass, with the same content.
+// CriticalPriority is the PriorityClass of garden-operator, and of the components of a Garden that all other components need. The chart of
+// Gardener's operator contains the same PriorityClass, with the same content.
 const CriticalPriority = "gardener-garden-system-critical"
 
 // ClusterAdmin is the built-in role with all rights.
@@ -68,8 +68,8 @@ type Binary struct {
 	Family string
 	// Purpose is the description in the values of the chart. A line is shorter than 138 characters.
 	Purpose string
-	// Does completes a sentence that begins with the name of the binary, in the tables of the documentation. Reads and Writes are the
-	// objects in these tables that the binary reads and writes, by cluster.
+	// Does is the rest of a sentence that begins with the name of the binary, in the tables of the documentation. Reads and Writes list the
+	// objects that the binary reads and writes, by cluster, in the same tables.
 	Does, Reads, Writes string
 	// Roles are bound to its ServiceAccount. They are roles in deploy/<name>/rbac, or cluster-admin.
 	Roles []Role
@@ -85,12 +85,12 @@ type Binary struct {
 	ProbePort, MetricsPort, WebhookPort int32
 	// Memory and CPU are the requests of the container.
 	Memory, CPU resource.Quantity
-	// GarbagePercent is how much garbage, in percent of the memory in use, the process accumulates before a garbage collection (GOGC). 0
-	// means Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor
-	// time while the process allocates much memory, which is at its start, and hardly any later.
+	// GarbagePercent is how much garbage the process accumulates before a garbage collection, in percent of the memory in use (GOGC). 0 means
+	// Go's default of 100: then half of the memory of a process with large caches would be garbage. A lower value costs processor time at the
+	// start of the process, when it allocates much memory, and hardly any later.
 	GarbagePercent int
-	// Critical gives the Pods the PriorityClass CriticalPriority, and adds this PriorityClass to the objects. Otherwise the Pods of a
-	// Garden would, on a small node, preempt the Pods of the process that deploys them.
+	// Critical gives the Pods of the binary the PriorityClass CriticalPriority, and adds this PriorityClass to the objects. Otherwise, on a
+	// small node, the Pods of a Garden would preempt the Pods of the process that deploys the Garden.
 	Critical bool
 
 	// OtherCluster is true if the process connects to another cluster with the configuration for one cluster, too. Its address is not known.
@@ -156,8 +156,9 @@ espalier:
 			// and how to restrict the rights.
 			Roles: append(clusterRoles("managedresource-controller-source"), lease("managedresource-controller"),
 				Role{"espalier-managedresource-controller-cluster-identity", "kube-system"}, Role{Name: ClusterAdmin}),
-			// ManagedResources are applied with these rights. So only administrators may define the namespaces of their objects: a user
-			// with the role edit can change Secrets, but not Namespaces.
+			// The controller applies all ManagedResources with these rights. So only administrators may decide in which namespaces ManagedResources
+			// are applied: a namespace other than espalier-system needs a label, and a user with the role edit can change Secrets, but not
+			// Namespaces.
 			Config: resourceManager(`controllers:
   garbageCollector: {enabled: true}
 espalier:
@@ -201,9 +202,9 @@ espalier:
 				"In one cluster it\nhas nothing to do until its config says which tokens Secrets may ask for: see docs/token-controllers.md.",
 			Roles: append(clusterRoles("token-controllers-source", "token-controllers-target", "token-controllers-target-invalidator"),
 				lease("token-controllers")),
-			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces. So an administrator
-			// who enables the requestor must configure which tokens they may get. Static tokens are marked only if webhook-server prevents
-			// new valid tokens in the marked Secrets: see Invalidating.
+			// In one cluster, users who may write Secrets must not get tokens of ServiceAccounts of other namespaces. So an administrator who
+			// enables the requestor must configure which tokens these users may get. Static tokens are marked only if webhook-server prevents new
+			// valid tokens in the marked Secrets: see Invalidating.
 			Config: resourceManager(`controllers:
   ` + requestorOff + `
   ` + invalidatorOff + `
@@ -216,10 +217,10 @@ espalier:
 	}
 }
 
-// networkPolicySections make netpol-controller work only in namespaces that an administrator has labelled: NetworkPolicies isolate the Pods
-// behind a Service, so all other namespaces must stay the same. The namespace kube-system is excluded even if it has the label, for example
-// after `kubectl label namespaces --all`: isolated DNS stops the cluster. Only the same namespaces may be clients; otherwise the author of
-// one Service could have policies created in every namespace.
+// networkPolicySections make netpol-controller work only in namespaces that an administrator has labelled: NetworkPolicies isolate the
+// Pods behind a Service, and nothing may change in all other namespaces. The namespace kube-system is excluded even if it has the label,
+// for example after `kubectl label namespaces --all`: if DNS is isolated, the cluster stops. Services may select only these namespaces as
+// clients; otherwise the author of one Service could make the controller create policies in every namespace.
 const networkPolicySections = `controllers:
   networkPolicy:
     enabled: true
@@ -294,8 +295,9 @@ espalier:
 	}
 }
 
-// extensionConfig names no Seed: only the user who installs the process knows it, and without a name no process starts. Its Secrets are in
-// the namespace of the process, not in the namespace of a gardenlet. The chart policy is the strictest.
+// extensionConfig names no Seed: only the user who installs the process knows the name of the Seed, and without this name the process does
+// not start. The Secrets that extensionConfig names are in the namespace of the process, not in the namespace of a gardenlet. The chart
+// policy is the strictest.
 const extensionConfig = `apiVersion: gardenlet.config.gardener.cloud/v1alpha1
 kind: GardenletConfiguration
 leaderElection: {resourceNamespace: ` + Namespace + `}
@@ -305,8 +307,9 @@ gardenClientConnection:
 seedConfig: {metadata: {name: ""}}
 `
 
-// projectConfig sets the namespace of the lease to the namespace of the generated role. It disables the deletion of unused Projects: the
-// overlay for one cluster installs the CRD of Shoots, and where Shoots are served and a team has none, its Deployments do not count as use.
+// projectConfig sets the namespace of the lease to the namespace of the generated role. It disables the deletion of unused Projects,
+// because the overlay for one cluster installs the CRD of Shoots: if Shoots are served, and a team has no Shoots, the Deployments of the
+// team do not count as use.
 const projectConfig = `apiVersion: controllermanager.config.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 leaderElection: {resourceNamespace: ` + Namespace + `}
@@ -336,8 +339,9 @@ espalier:
     ` + ShippedImages + `
 `
 
-// ShippedSkips is the line in the configuration of garden-operator that skips the components of monitoring. A cluster may have a
-// prometheus-operator of its own, and two of them reconcile the same instances of Prometheus, so that users choose one.
+// ShippedSkips is the line in the configuration of garden-operator that skips the components of logging and monitoring. A cluster may
+// already have a prometheus-operator, and two prometheus-operators would reconcile the same instances of Prometheus. So users must choose
+// one of them.
 const ShippedSkips = `skipComponents: [prometheus-operator, prometheus-garden, prometheus-longterm, alertmanager-garden, ` +
 	`blackbox-exporter, kube-state-metrics-runtime, gardener-metrics-exporter` + skippedLogs + skippedUIs + `]`
 
@@ -353,9 +357,9 @@ const ShippedImages = `images: {repository: ` + config.DefaultImageRepository + 
 // selfManaged registers the webhooks with the address of the Service, which API servers of another cluster cannot reach.
 const selfManaged = `{selfManaged: {}}`
 
-// AddressMissing stands in ConfigApart for the address by which API servers of the target reach this server. Only the user who installs the
-// server knows it. With this value, no server starts, so none registers webhooks that cannot be reached: these would block requests in the
-// whole target.
+// AddressMissing stands in ConfigApart for the address by which API servers of the target reach this server. Only the user who installs
+// the server knows this address. With the value AddressMissing, the server does not start. So it registers no webhooks that API servers
+// cannot reach: such webhooks would block requests in the whole target.
 const AddressMissing = "say here how API servers of the target reach this server, as https://host:port"
 
 // Lines that enable or disable the controllers of token-controllers. The shipped configuration for one cluster contains the first two;
@@ -386,8 +390,8 @@ func IsForUsers(role string) bool {
 	return role == "espalier-garden-operator-backup" || role == "espalier-garden-operator-restore"
 }
 
-// OnlyForRequestor reports whether a role of token-controllers is for the token requestor only, so that the token invalidator works without
-// it.
+// OnlyForRequestor reports whether only the token requestor needs a role of token-controllers, so that the token invalidator works without
+// this role.
 func OnlyForRequestor(role string) bool {
 	return role == "espalier-token-controllers-source" || role == "espalier-token-controllers-target"
 }

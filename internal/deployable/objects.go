@@ -46,8 +46,9 @@ const (
 	portWebhooks = "webhooks"
 )
 
-// Objects returns the objects of a binary that runs from an image, for the case that source and target are one cluster. All are in
-// Namespace, except for bindings of roles in other namespaces.
+// Objects returns the objects of a binary that runs from an image, for the case that source and target are one cluster. They are in the
+// namespace of the Place of the binary, or else in Namespace. Exceptions are cluster-scoped objects, and bindings of roles in other
+// namespaces.
 func (b Binary) Objects(image string) []client.Object {
 	objects := append([]client.Object{b.serviceAccount()}, b.bindings(func(Role) bool { return true })...)
 	if b.Critical {
@@ -97,8 +98,8 @@ func (b Binary) bindings(wanted func(Role) bool) []client.Object {
 	return bindings
 }
 
-// binding returns the binding of a role, with the name of the role. The binding of cluster-admin also contains the name of the binary,
-// because other binaries may have one too.
+// binding returns the binding of a role, with the name of the role. The name of the binding of cluster-admin also contains the name of the
+// binary, because another binary may be bound to cluster-admin, too.
 func (b Binary) binding(role Role) client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace(), Name: b.object()}}
 	meta := metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name, Labels: b.labels()}
@@ -133,9 +134,9 @@ func (b Binary) service() *corev1.Service {
 	}
 }
 
-// trafficAllowed returns annotations for controllers that create NetworkPolicies from Services, such as netpol-controller: the policies
-// must admit Prometheus to the metrics, and all clients to the webhooks, because no selector matches API servers. Without these annotations
-// the policies for the Service would block the webhooks.
+// trafficAllowed returns annotations of the Service for controllers that create NetworkPolicies from Services, such as netpol-controller.
+// With these annotations, the policies admit Prometheus to the metrics, and all clients to the webhooks, because no selector matches API
+// servers. Without these annotations, the policies for the Service would block the webhooks.
 func (b Binary) trafficAllowed() map[string]string {
 	allowed := map[string]string{"networking.resources.gardener.cloud/from-all-scrape-targets-allowed-ports": portList(b.MetricsPort)}
 	if b.WebhookPort != 0 {
@@ -225,8 +226,8 @@ func (b Binary) container(image string) corev1.Container {
 		Env: append([]corev1.EnvVar{{
 			Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}},
 		}}, b.tuning()...),
-		// An outage of the API server must not restart the Pod: liveness only requires that the process answers. It does not answer while
-		// it waits at its start for the API server, at most a minute.
+		// An outage of the API server must not restart the Pod: liveness only requires that the process answers. At its start, the process waits
+		// for the API server, at most a minute, and does not answer meanwhile.
 		StartupProbe:   startup,
 		LivenessProbe:  probe("/healthz/ping", 10),
 		ReadinessProbe: readiness,

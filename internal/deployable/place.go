@@ -11,8 +11,8 @@ type Place struct {
 	Namespace string
 	// Name is the name of the binary's objects.
 	Name string
-	// Selector contains the labels that the selectors of its Deployment, Service and disruption budget use. Pods of other Deployments must
-	// not have all of them.
+	// Selector contains the labels that the selectors of the binary's Deployment, Service and disruption budget use. No Pod of another
+	// Deployment may have all these labels.
 	Selector map[string]string
 	// Config is the configuration file of the binary.
 	Config string

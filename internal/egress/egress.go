@@ -14,14 +14,14 @@ import (
 // Everywhere returns the networks of all addresses.
 func Everywhere() []netip.Prefix { return prefixes("0.0.0.0/0", "::/0") }
 
-// NotPublic returns the networks that are not public: private ones (RFC 1918), the one for carrier-grade NAT (RFC 6598), and unique local
-// ones (RFC 4193).
+// NotPublic returns these networks that are not public: the private networks (RFC 1918), the network for carrier-grade NAT (RFC 6598), and
+// the unique local networks (RFC 4193). It does not return link-local networks: see LinkLocal.
 func NotPublic() []netip.Prefix {
 	return prefixes("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 }
 
-// LinkLocal returns the link-local networks (RFC 3927, RFC 4291). Clouds serve the credentials of the node there, so they are neither
-// public nor private.
+// LinkLocal returns the link-local networks (RFC 3927, RFC 4291). They count neither as public nor as private, because clouds serve the
+// credentials of the node there.
 func LinkLocal() []netip.Prefix { return prefixes("169.254.0.0/16", "fe80::/10") }
 
 func prefixes(texts ...string) []netip.Prefix {

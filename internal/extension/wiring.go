@@ -59,8 +59,8 @@ type Settings struct {
 	// AlwaysInject gives every extension access to the garden, as Gardener before 1.115. Otherwise only the extensions get access whose
 	// ControllerDeployment asks for it. See AlwaysInjects.
 	AlwaysInject bool
-	// KubeconfigSecret is the Secret in the Seed's cluster with the kubeconfig of this process. Nil: the process has none, and the operation
-	// renew-kubeconfig fails.
+	// KubeconfigSecret is the Secret in the Seed's cluster with the kubeconfig of this process. Nil: there is no such Secret, and the
+	// operation renew-kubeconfig fails.
 	KubeconfigSecret *types.NamespacedName
 	// Policy describes the objects that a chart may contain. The zero value is the safe default.
 	Policy chart.Policy
@@ -122,8 +122,8 @@ func Needs(settings Settings) process.Needs {
 	}
 }
 
-// SeedCache returns the options of the cache of the Seed's cluster: the ManagedResources that install extensions, their namespaces, and the
-// Secrets that were written for them.
+// SeedCache returns the options of the cache of the Seed's cluster. This cache contains the ManagedResources that install extensions, the
+// namespaces of extensions, and the Secrets that the controllers wrote for extensions.
 func SeedCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&resourcesv1alpha1.ManagedResource{}: installation.ManagedResources(), &corev1.Namespace{}: installation.Namespaces(),

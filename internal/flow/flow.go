@@ -24,8 +24,8 @@ type Task struct {
 	// SkipReason is one sentence with the reason why the task is not needed in this flow. Empty: the task runs. The tasks that depend on a
 	// skipped task wait for the dependencies of the skipped task instead, so that skipping a task changes no order.
 	SkipReason string
-	// Run does the work, in a goroutine of its own. It returns soon after the context ends, and leaves no goroutine behind.
-	// A panic counts as an error. Run is required unless the task is skipped.
+	// Run does the work, in a goroutine of its own. Run must return soon after the context ends, and must not leave a goroutine behind. A
+	// panic counts as an error. Run is required unless the task is skipped.
 	Run func(ctx context.Context) error
 }
 
@@ -41,8 +41,8 @@ type Flow struct {
 
 // New returns the flow of these tasks. The name is part of the description, for example "Garden reconciliation".
 //
-// The error names every task without a name, name that is used twice, task without work and dependency that is not a task of
-// the flow. If there are none of these, it names the tasks of a cycle.
+// The error lists each task that has no name, that has the name of another task, that has no work, or that depends on a task which is not
+// in the flow. If there are no such tasks, but a cycle, the error names the tasks of the cycle.
 func New(name string, tasks []Task) (*Flow, error) {
 	dependencies, err := resolve(tasks)
 	if err != nil {
@@ -107,8 +107,8 @@ func resolve(tasks []Task) ([][]int, error) {
 	return dependencies, errors.Join(wrong...)
 }
 
-// topological returns the tasks in an order in which each follows its dependencies. If there is none, it returns a cycle instead: each task
-// of it depends on the next one, and its last task is the first one again.
+// topological returns the tasks in an order in which each task follows its dependencies. If there is no such order, it returns a cycle
+// instead: each task of the cycle depends on the next task, and the last task of the cycle is the first task again.
 func topological(dependencies [][]int) (order, cycle []int) {
 	var path []int
 	done := make([]bool, len(dependencies))

@@ -12,9 +12,9 @@ import (
 type Options struct {
 	// Clock gives the times of the status. Required.
 	Clock clock.PassiveClock
-	// Report takes the status of the run: first as it is after the first tasks have started, then the newest one whenever it
-	// has changed. Calls come from one goroutine, one after the other, with the context of the run, which may have ended.
-	// Report does not delay the tasks. Nil: no reports.
+	// Report takes the status of the run. The first report comes after ReportDelay and after the first tasks have started. Each further
+	// report has the newest status, if the status has changed since the last report. Calls come from one goroutine, one after the other, with
+	// the context of the run, which may have ended. Report does not delay the tasks. Nil: no reports.
 	Report func(ctx context.Context, status Status)
 	// ReportInterval is the shortest time between the end of one report and the start of the next. A report that is pending
 	// when the flow ends does not wait for it. 0: a report comes as soon as the one before has ended.
@@ -30,13 +30,13 @@ const GardenReportInterval = 5 * time.Second
 // errExited is the error for a function that has called runtime.Goexit, which ends its goroutine before the function returns a result.
 var errExited = errors.New("goroutine ended without a result")
 
-// Run runs the flow and returns its last status. A task starts as soon as all tasks that it depends on have succeeded. After a failure,
-// only the tasks that depend on the failed one do not start. After the end of the context no task starts. In each case Run returns when all
-// tasks and reports that it started have returned.
+// Run runs the flow and returns its last status. A task starts as soon as all tasks that it depends on have succeeded. If a task fails,
+// only the tasks that depend on it, directly or through other tasks, do not start. After the end of the context no task starts. In each
+// case Run returns when all tasks and reports that it started have returned.
 //
-// The error is nil if all tasks succeeded or were skipped, and a TaskErrors if tasks failed. If the end of the context kept
-// a task from starting, the error wraps the cause of that end, and the TaskErrors too if there are any. A panic of
-// Options.Report stops the reports alone, and is part of the error.
+// The error is nil if all tasks succeeded or were skipped, and a TaskErrors if tasks failed. If the end of the context kept a task from
+// starting, the error wraps the cause of that end, and the TaskErrors too if tasks failed. A panic of Options.Report stops only the
+// reports, and is part of the error.
 func (f *Flow) Run(ctx context.Context, o Options) (Status, error) {
 	x := newExecution(f, o.Clock.Now())
 	over := make(chan struct{})

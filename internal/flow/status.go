@@ -20,8 +20,8 @@ const (
 
 // Status is the progress of a run of a flow. It does not change after Run has passed it to a report or returned it.
 type Status struct {
-	// Progress is the share of the tasks that succeeded, in percent, rounded down. Skipped tasks do not count. It never
-	// falls, and is 100 only if all tasks succeeded.
+	// Progress is the share of the tasks that succeeded, in percent, rounded down. Skipped tasks do not count. Progress never falls. It is
+	// 100 only if all tasks succeeded or were skipped.
 	Progress int
 	// Description is "Starting <flow>" while Progress is 0 and "<flow> finished" at 100. Otherwise it lists the running
 	// tasks, sorted by name and separated by ", ": it is empty at the end of a flow that failed or was cancelled.

@@ -10,8 +10,8 @@ import (
 // observer is the context key of the function to which ReportWait passes its sentences.
 type observer struct{}
 
-// ReportWait reports the condition that the task of a context waits for, as one sentence. With an empty sentence, the task no longer waits.
-// Any goroutine may call it. A call after the task has ended, or with a context of no task, has no effect.
+// ReportWait reports the condition that the task of a context waits for, as one sentence. An empty sentence means that the task no longer
+// waits. Any goroutine may call ReportWait. A call after the task has ended, or with a context that belongs to no task, has no effect.
 func ReportWait(ctx context.Context, sentence string) {
 	if observe, observed := ctx.Value(observer{}).(func(string)); observed {
 		observe(sentence)
@@ -26,8 +26,8 @@ func OnWait(ctx context.Context, observe func(sentence string)) context.Context 
 	})
 }
 
-// Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify; each task that waits in Until of
-// these Changes then checks again. The zero value is ready for use; nil is not allowed.
+// Changes wakes the tasks that wait for a change of an object. The event handlers of a watch call Notify. Then each task that waits in the
+// method Until of the same Changes checks again. The zero value is ready for use; nil is not allowed.
 type Changes struct {
 	lock sync.Mutex
 	// next is closed by the next Notify. It is nil while no task waits.
@@ -54,12 +54,13 @@ func (c *Changes) wake() <-chan struct{} {
 	return c.next
 }
 
-// Until repeats a check after each change until the check returns nil. Changes during a check repeat it once. The error of a check names
-// the missing condition: Until passes its text to ReportWait, and passes an empty text when the check succeeds.
+// Until repeats a check after each change until the check returns nil. Several changes during a check repeat the check only once. The
+// error of a check names the missing condition: Until passes the text of this error to ReportWait, and passes an empty text when the check
+// succeeds.
 //
-// The timeout ends the wait and the context of the check; 0: there is no timeout. After the timeout, Until returns a TimeoutError with the
-// error of the last check that ended before the timeout, or of the first check if none did. If ctx ends, Until returns the cause of that
-// end and the error of the last check.
+// The timeout ends the wait and the context of the check; 0: there is no timeout. After the timeout, Until returns a TimeoutError. It
+// contains the error of the last check that ended before the timeout, or of the first check if no check ended before. If ctx ends, Until
+// returns the cause of that end and the error of the last check that ended before, or of the first check.
 func (c *Changes) Until(ctx context.Context, timeout time.Duration, check func(ctx context.Context) error) error {
 	bounded, cancel := ctx, func() {}
 	if timeout > 0 {

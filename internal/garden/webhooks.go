@@ -67,9 +67,10 @@ func keepWebhooks(p *parts, server *serving.Server) error {
 	return nil
 }
 
-// addressOf returns the URL by which API servers reach the webhooks; empty: by the Service. If the configuration has none, the environment
-// decides, as for Gardener's operator: WEBHOOK_MODE is service (default), url for the host in WEBHOOK_URL, or url-service for the DNS name
-// of the Service.
+// addressOf returns the URL by which API servers reach the webhooks. If the result is empty, API servers use the Service. If the
+// configuration contains no URL, the environment variable WEBHOOK_MODE decides, as for Gardener's operator. Its value service (the
+// default) selects the Service, url selects the host in the variable WEBHOOK_URL, and url-service selects a URL with the DNS name of the
+// Service.
 func addressOf(own config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string) (string, error) {
 	if own.URL != "" {
 		return own.URL, nil

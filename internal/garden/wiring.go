@@ -55,8 +55,8 @@ func Needs(cfg *config.OperatorConfiguration) (process.Needs, error) {
 	}, nil
 }
 
-// Add checks that this version may act on the Garden, and adds all controllers and webhooks to the manager. The manager must have been
-// created with Needs.
+// Add checks that this version of the operator may act on the Garden, and adds all controllers and webhooks to the manager. The caller
+// must have created the manager with the options that the function Needs returns.
 func Add(lifetime context.Context, clusters *process.Clusters, cfg *config.OperatorConfiguration, registry prometheus.Registerer) error {
 	return addParts(lifetime, &parts{clusters: clusters, cfg: cfg, registry: registry}, addWebhooks, addControllers)
 }

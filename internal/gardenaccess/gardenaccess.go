@@ -20,7 +20,8 @@ const (
 )
 
 // Secret returns the Secret in which the resource manager of the virtual cluster keeps a token for a ServiceAccount. The resource manager
-// creates the ServiceAccount in the namespace kube-system there. The object has no data, so that its deployment keeps the token.
+// creates the ServiceAccount in the namespace kube-system of the virtual cluster. The returned Secret contains no data, so that a
+// deployment of it does not remove the token from the existing Secret.
 func Secret(namespace, name, account string) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

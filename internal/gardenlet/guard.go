@@ -1,8 +1,9 @@
-// Package gardenlet finds out whether Gardener's gardenlet works for a Seed. Our processes that take over a part of its work must not run
-// beside it.
+// Package gardenlet finds out whether Gardener's gardenlet works for a Seed. A process of Espalier that takes over a part of the work of
+// gardenlet must not run beside it.
 //
-// The package contains no RBAC markers, because each family that uses it has roles of its own: get leases named gardenlet-leader-election
-// in the cluster of the Seed, and the lease of the Seed in the garden cluster.
+// The package contains no RBAC markers, because each family of controllers that uses it has roles of its own. These roles must allow the
+// verb get for two leases: the lease gardenlet-leader-election in the cluster of the Seed, and the lease of the Seed in the garden
+// cluster.
 package gardenlet
 
 import (
@@ -49,8 +50,9 @@ func (e *RunningError) Error() string {
 		e.Lease, e.Holder)
 }
 
-// Guard finds out whether a gardenlet runs. It is a runnable that ends the manager with an error as soon as one does. Every replica runs
-// it, so that no replica takes over while a gardenlet works. All fields are required unless they say otherwise.
+// Guard finds out whether a gardenlet runs. It is a runnable of the manager: as soon as a gardenlet runs, it returns an error, which ends
+// the manager. The Guard runs in every replica, so that no replica takes over while a gardenlet works. All fields are required unless
+// their comments say otherwise.
 type Guard struct {
 	// Seed reads from the cluster of the Seed, live.
 	Seed client.Reader
@@ -73,9 +75,9 @@ func SeedOf(namespace string) string {
 	return name
 }
 
-// Check returns a RunningError if a gardenlet runs, and another error if a lease cannot be read. A lease is in use until its duration has
-// passed after its last renewal. It is also in use if it was renewed since the last check, so that a wrong clock hides no gardenlet. Check
-// must not be called concurrently.
+// Check returns a RunningError if a gardenlet runs, that is, if a lease with a holder is in use. It returns another error if a lease
+// cannot be read. A lease is in use until its duration has passed since its last renewal. A lease is also in use if it was renewed since
+// the last check, so that Check finds a gardenlet even if a clock is wrong. Check must not be called concurrently.
 func (g *Guard) Check(ctx context.Context) error {
 	if err := g.CheckLeader(ctx); err != nil {
 		return err
@@ -125,8 +127,9 @@ func (g *Guard) isRenewed(lease *coordinationv1.Lease) bool {
 	return renewed.Add(duration).After(g.Clock.Now()) || seen && !renewed.Equal(before)
 }
 
-// Start checks until the context ends, or until a gardenlet runs. If a lease cannot be read, it continues: without the API server of the
-// Seed the process loses its own lease, and without the lease of the garden it has nothing to do.
+// Start checks until the context ends, or until a gardenlet runs. If a lease cannot be read, Start logs this and continues: if the process
+// does not reach the API server of the Seed, it also loses its own lease, and if it does not reach the garden cluster, it has nothing to
+// do.
 func (g *Guard) Start(ctx context.Context) error {
 	ticker := g.Clock.NewTicker(period)
 	defer ticker.Stop()

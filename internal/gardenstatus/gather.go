@@ -1,6 +1,9 @@
-// Package gardenstatus is the screen that shows the state of a Garden. garden-operator status and kubectl espalier garden status print it.
+// Package gardenstatus is the screen that shows the state of a Garden. The commands "garden-operator status" and "kubectl espalier garden
+// status" print it.
 //
-// It reads Gardens, Etcds, Leases, and the metadata of Secrets. A part that the user may not read is missing on the screen, which says why.
+// The package reads Gardens, Etcds, Leases, the metadata of Secrets and, if the caller passes a function for this, metrics of
+// kube-apiserver. If a part cannot be read, for example because the user may not read it, the screen leaves it out and says why. A kind
+// that the cluster does not serve is left out without a remark.
 package gardenstatus
 
 import (

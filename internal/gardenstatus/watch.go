@@ -18,8 +18,8 @@ import (
 // repaintPeriod is how often a watched screen is painted although no Garden has changed, because its ages grow.
 const repaintPeriod = 10 * time.Second
 
-// Watch paints the screen, and paints it again in its place whenever a Garden changes, until the context ends. Without a terminal, it
-// prints the screens one below the other.
+// Watch paints the screen. It paints the screen again in its place whenever a Garden changes, and once per repaintPeriod, until the
+// context ends or an error occurs. If out is no terminal, Watch prints the screens one below the other.
 func Watch(ctx context.Context, c client.WithWatch, out io.Writer, terminal bool, paint func(ctx context.Context) (string, error)) error {
 	lines := 0
 	ticker := time.NewTicker(repaintPeriod)

@@ -47,8 +47,8 @@ func replacing(d *appsv1.Deployment) string {
 	return short("available", status.AvailableReplicas, desired)
 }
 
-// rollout returns the verdict about a workload that has rollouts. If its status is outdated, it counts as progressing, whatever the other
-// fields show.
+// rollout returns the verdict about a workload that has rollouts. If the status of the workload is outdated, the workload counts as
+// unhealthy and as progressing, whatever its other fields show.
 func rollout(seen, generation int64, unhealthy, progressing string) Verdict {
 	behind := outdated(seen, generation)
 	return Verdict{
@@ -60,8 +60,8 @@ func conditionOfDeployment(c *appsv1.DeploymentCondition) condition {
 	return condition{Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
-// rolling describes an incomplete rollout by the condition Progressing of a Deployment; "" if it is complete. If the condition has no
-// message, the text contains its status and reason.
+// rolling describes an incomplete rollout of a Deployment by its condition Progressing. It returns "" if the rollout is complete. If the
+// condition is missing, the text says so. If the condition has no message, the text contains its status and its reason.
 func rolling(progress condition) string {
 	switch {
 	case progress.Type == "":
@@ -80,8 +80,8 @@ func judgeStatefulSet(s *appsv1.StatefulSet) Verdict {
 		short("ready", s.Status.ReadyReplicas, desired), updated(s.Status.UpdatedReplicas, toUpdate(s, desired)))
 }
 
-// toUpdate returns the number of replicas of a StatefulSet that its controller updates: those from the partition on. With the strategy
-// OnDelete it is 0, because users delete the Pods.
+// toUpdate returns the number of replicas of a StatefulSet that the StatefulSet controller updates: the replicas whose ordinal is at least
+// the partition. With the strategy OnDelete the number is 0, because users delete the Pods.
 func toUpdate(s *appsv1.StatefulSet, desired int32) int32 {
 	strategy := s.Spec.UpdateStrategy
 	switch {
@@ -109,8 +109,8 @@ func judgeDaemonSet(d *appsv1.DaemonSet) Verdict {
 	return rollout(d.Status.ObservedGeneration, d.Generation, pods(d), updated(d.Status.UpdatedNumberScheduled, toUpdate))
 }
 
-// pods returns the first fault of the Pods of a DaemonSet; "" if there is none. During a rollout, the update strategy defines how many Pods
-// may be unavailable.
+// pods returns the first fault of the Pods of a DaemonSet; "" if there is none. During a rollout, the update strategy defines how many
+// Pods may be unavailable. At other times, no Pod may be unavailable.
 func pods(d *appsv1.DaemonSet) string {
 	status := d.Status
 	if status.CurrentNumberScheduled < status.DesiredNumberScheduled {

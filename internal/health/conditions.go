@@ -38,8 +38,8 @@ type Fault struct {
 	Kind, Namespace, Name string
 	// Problem is the kind of fault.
 	Problem Problem
-	// Detail is the explanation: the text of the Verdict, or for a missing object the reason why its kind cannot be found, if that is the
-	// case.
+	// Detail is the explanation. For an object that exists, it is the text of the Verdict. For a missing object, it is the reason why the
+	// kind of the object cannot be found, or "" if the kind is found.
 	Detail string
 	// Events is the text about the Events of the object; "" if there are none, or if its kind reports no Events.
 	Events string
@@ -47,8 +47,8 @@ type Fault struct {
 
 // HealthCondition returns the status, reason and message of the condition ResourcesHealthy. The faults are in the order of
 // status.resources; without faults the set is healthy. The first fault determines the reason and the beginning of the message. Further
-// faults follow, without Events, as long as there is room, and then the number of the remaining ones. The message about a single fault is
-// identical to Gardener's.
+// faults follow, without their Events, as long as there is room. If there is no room for all faults, the message ends with the number of
+// the faults that it leaves out. The message about a single fault is identical to Gardener's message.
 func HealthCondition(faults []Fault) (healthy bool, reason, message string) { //nolint:revive // It has the same form as ProgressCondition.
 	if len(faults) == 0 {
 		return true, resourcesv1alpha1.ConditionResourcesHealthy, resourcesv1alpha1.MessageResourcesHealthy
@@ -96,8 +96,8 @@ type Rolling struct {
 }
 
 // ProgressCondition returns the status, reason and message of the condition ResourcesProgressing. The objects with an incomplete rollout
-// are in the order of status.resources. The message has the same form as that of HealthCondition. Without such objects the set is not
-// progressing.
+// are in the order of status.resources. The message has the same form as the message of HealthCondition. If there are no such objects, the
+// set is not progressing.
 func ProgressCondition(rolling []Rolling) (progressing bool, reason, message string) {
 	if len(rolling) == 0 {
 		return false, resourcesv1alpha1.ConditionResourcesRolledOut, resourcesv1alpha1.MessageResourcesRolledOut
@@ -111,8 +111,9 @@ func (r Rolling) text(description string) string {
 	return fmt.Sprintf("%s %q is progressing: %s", r.Kind, r.Namespace+"/"+r.Name, description)
 }
 
-// list appends the texts of all elements but the first to the text first. If that has several lines, a new paragraph follows, so that the
-// further texts do not look like a part of its last line.
+// list returns the text first, followed by the texts of the elements of all except the first element, as long as there is room, and by the
+// number of the elements that are left out. If first has several lines, a new paragraph follows it, so that the further texts do not look
+// like a part of its last line.
 func list[T any](first string, all []T, text func(T) string) string {
 	var message strings.Builder
 	_, _ = message.WriteString(excerpt.Of(first, maxFirst))

@@ -31,8 +31,9 @@ func RolloutOf(d *appsv1.Deployment) (Rollout, bool) {
 	return Rollout{Selector: d.Spec.Selector.MatchLabels, Replicas: ptr.Deref(d.Spec.Replicas, 1)}, true
 }
 
-// Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not count: it is finished (Succeeded,
-// Failed), evicted or otherwise stale, completed, or about to be disrupted. A terminating Pod counts.
+// Relevant reports whether a Pod counts for a Deployment. A Pod that will never run again does not count: its phase is Succeeded or
+// Failed, it is stale (for example, evicted), its condition Ready has the reason PodCompleted, or it is about to be disrupted. A
+// terminating Pod counts.
 func Relevant(pod *corev1.Pod) bool {
 	status := pod.Status
 	return status.Phase != corev1.PodSucceeded && status.Phase != corev1.PodFailed && !stale(status.Reason) &&

@@ -20,8 +20,8 @@ type Verdict struct {
 	Checked bool
 	// Unhealthy is the reason why the object is not healthy; "" if it is healthy or not checked.
 	Unhealthy string
-	// Failed is the reason why the check failed (reason HealthCheckError): the structure of the object is invalid for its kind. It is
-	// usually "". If it is set, no other field is.
+	// Failed is the reason why the check failed (reason HealthCheckError): the structure of the object is invalid for its kind. Failed is
+	// usually "". If Failed is not "", no other field is set.
 	Failed string
 	// Progressing describes an incomplete rollout; "" if the rollout is complete, or if the kind has no rollouts. It does not cover old
 	// Pods of a Deployment: see Rollout.
@@ -31,9 +31,9 @@ type Verdict struct {
 	Unobserved bool
 }
 
-// Judge returns the verdict about an object: a typed one (k8s.io/api, or a CustomResourceDefinition of version v1), which needs no
-// allocation if the object is healthy, or an *unstructured.Unstructured. Objects of other types have no rule. Objects with the annotation
-// resources.gardener.cloud/skip-health-check, "true", are not checked.
+// Judge returns the verdict about an object. The object may be an *unstructured.Unstructured, or have a Go type of k8s.io/api, or be a
+// CustomResourceDefinition of version v1. For a healthy object with a Go type, Judge allocates no memory. For other Go types, there is no
+// rule. Objects with the annotation resources.gardener.cloud/skip-health-check: "true" are not checked.
 func Judge(object runtime.Object) Verdict {
 	if untyped, ok := object.(*unstructured.Unstructured); ok {
 		return judgeUntyped(untyped)

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
-// approve returns the command "approve". It approves nothing without the checksum as an argument: otherwise, a user would approve the
-// content of a change that came after the last look.
+// approve returns the command "approve". Without the checksum as an argument, the command only shows the plan and approves nothing.
+// Otherwise, the user would also approve a change that came after the plan that the user read.
 func (p *program) approve() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve SET [CHECKSUM]", Short: "Show the plan of a set; with its checksum, let exactly this content be applied",
@@ -46,8 +46,8 @@ func (p *program) approve() *cobra.Command {
 	}
 }
 
-// writeApproval approves the content with a checksum, and removes the annotation that only allows a plan. It fails if the set has changed
-// since it was read: the checksum does not cover the specification.
+// writeApproval approves the content that has the given checksum. It also removes the annotation because of which the controller only
+// plans. It fails if the set has changed since the set was read, because the checksum does not cover the specification.
 func (c *cluster) writeApproval(ctx context.Context, mr *resourcesv1alpha1.ManagedResource, checksum string) error {
 	next := mr.DeepCopy()
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, resourcesv1alpha1.Approved, checksum)

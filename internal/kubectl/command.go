@@ -1,8 +1,8 @@
-// Package kubectl contains the commands of kubectl espalier. They read with the rights of the user, and only pause, resume, confirm,
-// approve and garden upgrade write.
+// Package kubectl contains the commands of kubectl espalier. The commands read with the rights of the user. Only the commands pause,
+// resume, confirm, approve and garden upgrade write.
 //
 // Each command reads objects, turns them into an answer of package view, and prints the answer. No command of this package reads the data
-// of a Secret; Options.GardenCommands do.
+// of a Secret. The commands that Options.GardenCommands returns do.
 package kubectl
 
 import (
@@ -36,8 +36,8 @@ type Options struct {
 	Version string
 }
 
-// The exit codes of the program, except of garden plan and garden upgrade. 0 means that the question was answered, or that the state that
-// wait waits for was reached.
+// The exit codes of the program, except for the commands garden plan and garden upgrade, which have exit codes of their own. The code 0
+// means that the program has answered the question. For the command wait, it means that the set has reached the state.
 const (
 	exitError    = 1
 	exitTimedOut = 2

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kubectl/view"
 )
 
-// confirm returns the command "confirm". It confirms nothing without the checksum as an argument: otherwise, a user would confirm the
-// content of a change that came after the last look.
+// confirm returns the command "confirm". Without the checksum as an argument, the command only shows the suspended deletion and confirms
+// nothing. Otherwise, the user would also confirm a change that came after the deletion that the user read about.
 func (p *program) confirm() *cobra.Command {
 	return &cobra.Command{
 		Use: "confirm SET [CHECKSUM]", Short: "Show the suspended deletion of objects of a set; with its checksum, confirm it",

@@ -85,8 +85,8 @@ the credentials that end first. The size of the etcds is known if --target-conte
 	return command
 }
 
-// virtualMetrics returns a function that reads the metrics of the virtual cluster; nil if the command line does not name the virtual
-// cluster.
+// virtualMetrics returns a function that reads the metrics of the virtual cluster; nil if the command line does not select the virtual
+// cluster as the target.
 func (p *program) virtualMetrics(source *cluster) (func(ctx context.Context) ([]byte, error), error) {
 	target, err := p.target(source)
 	if err != nil || target == source {

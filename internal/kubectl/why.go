@@ -75,8 +75,8 @@ func investigate(ctx context.Context, source, target *cluster, kindArgument, nam
 	return facts, nil
 }
 
-// readSets reads all sets that the user may read. A user with rights in some namespaces only gets the sets of the namespace of the command
-// line, and the set that the object names.
+// readSets reads all sets that the user may read. If the user may not list sets in all namespaces, readSets reads the sets of the
+// namespace of the command line, and the set that the annotation of the object names.
 func (c *cluster) readSets(ctx context.Context, facts *view.Facts) error {
 	list := &resourcesv1alpha1.ManagedResourceList{}
 	err := c.List(ctx, list)

@@ -41,8 +41,8 @@ type Requirement struct {
 	Otherwise string
 }
 
-// merge combines requirements for the same kind and Namespace, so that several parts of a binary can each state their requirements. Each
-// combined one has all required verbs. Order and remedies come from the first occurrence.
+// merge combines the requirements for the same kind and namespace, so that several parts of a binary can each state their requirements. A
+// combined requirement has the verbs of all of them. Its position and its texts for errors come from the first of them.
 func merge(required []Requirement) []Requirement {
 	var merged []Requirement
 	for _, each := range required {
@@ -125,8 +125,9 @@ type accessChecker struct {
 	away bool
 }
 
-// checkAccess returns an error of one line that names every fault of a side, with its remedy: the API server does not answer or does not
-// accept our credentials, kinds are not served, or rights are not granted.
+// checkAccess returns an error of one line that names the faults of a side, with their remedies. If the API server does not answer or does
+// not accept our credentials, the error names only this fault. Otherwise, it names each kind that is not served and each right that is not
+// granted.
 func checkAccess(
 	ctx context.Context, s side, binary string, cfg *rest.Config, httpClient *http.Client, required []Requirement, rights []Right,
 	limit time.Duration,

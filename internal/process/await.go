@@ -16,15 +16,16 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Patience is how long a process in a cluster waits at its start for API servers that do not answer. If it exited instead, the kubelet
-// would restart it after pauses that grow to minutes. Outside of a cluster a user waits for the error, so the process does not wait.
+// Patience is how long a process in a cluster waits at its start for API servers that do not answer. If the process exited instead, the
+// kubelet would restart it after pauses that grow to minutes. Outside of a cluster a user waits for the error, so the process does not
+// wait.
 const Patience = time.Minute
 
 // pause is the time between two checks of an API server that did not answer.
 const pause = time.Second
 
-// patience returns Patience if the process runs in a cluster, which it detects by a variable that the kubelet sets in every container;
-// otherwise 0.
+// patience returns Patience if the process runs in a cluster, and otherwise 0. A process runs in a cluster if it has an environment
+// variable that the kubelet sets in every container.
 func patience(getenv func(string) string) time.Duration {
 	if getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return 0
@@ -32,9 +33,10 @@ func patience(getenv func(string) string) time.Duration {
 	return Patience
 }
 
-// awaitAccess repeats checkAccess until the deadline while the API server, or the server of an aggregated API with a required kind, does
-// not answer, or while the API server's list of the kinds of a required group is outdated. After the first pause, it retries after every
-// error: an API server that has just started may refuse all requests until it has read its roles.
+// awaitAccess repeats checkAccess until it succeeds or until the deadline. It waits if the API server, or the server of an aggregated API
+// with a required kind, does not answer. It also waits if the API server's list of the kinds of a required group is outdated. It returns
+// any other first error at once. After the first pause, it retries after every error: an API server that has just started may refuse all
+// requests until it has read its roles.
 func (s *Setup) awaitAccess(
 	ctx context.Context, at side, from *Connection, required []Requirement, rights []Right, deadline time.Time,
 ) error {
@@ -99,8 +101,8 @@ type absence struct{ error }
 
 func (a absence) Unwrap() error { return a.error }
 
-// isAway reports whether an error means that a server does not answer and may come back. It returns false for answers of a server, for a
-// wrong server, and for mistakes on our side.
+// isAway reports whether an error means that a server does not answer and may come back. The HTTP codes from 500 and the code 429 count as
+// such errors. isAway returns false for other answers of a server, for a wrong server, and for mistakes on our side.
 func isAway(err error) bool {
 	if _, away := errors.AsType[absence](err); away {
 		return true

@@ -15,10 +15,10 @@ import (
 // <cluster> is an error.
 var errNoIdentity = errors.New("no cluster-identity entry")
 
-// ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means no ID. The special values <cluster> and
-// <default> read ConfigMap kube-system/cluster-identity of the source. Pass a reader without cache (GetAPIReader), because a cache may be
-// restricted to other namespaces. If the ConfigMap or its entry does not exist, <default> means no ID, and <cluster> is an error. An ID
-// that contains ':' or '/' is an error: origin annotations with it could not be parsed.
+// ResolveClusterID returns the cluster ID for the value of controllers.clusterID; empty means no ID. For the special values <cluster> and
+// <default>, it reads the ID from ConfigMap kube-system/cluster-identity of the source. If the ConfigMap or its entry does not exist,
+// <default> means no ID, and <cluster> is an error. Pass a reader without cache (GetAPIReader), because a cache may be restricted to other
+// namespaces. An ID that contains ':' or '/' is an error, because origin annotations with such an ID could not be parsed.
 func ResolveClusterID(ctx context.Context, reader client.Reader, value string) (string, error) {
 	id := value
 	if value == "<cluster>" || value == "<default>" {

@@ -17,8 +17,8 @@ import (
 // Deadline is the time limit for one reconciliation of most controllers.
 const Deadline = 3 * time.Minute
 
-// ControllerOptions returns the options of a controller. Its reconciliations end at the deadline; 0 means none. The pause after a failure
-// grows from shortest to longest.
+// ControllerOptions returns the options of a controller. The argument deadline is the time limit for one reconciliation; 0 means none. The
+// pause after a failure grows from shortest to longest.
 func ControllerOptions(workers int, deadline, shortest, longest time.Duration) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,

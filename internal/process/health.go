@@ -59,8 +59,8 @@ func syncCheck(cache syncer) healthz.Checker {
 	}
 }
 
-// tolerate returns a check that fails only if the given check has failed for longer than the deadline, counted from its last success or
-// from now.
+// tolerate returns a check that fails only if the given check has failed for longer than the deadline. The time counts from the last
+// success of the given check. If there was none, it counts from the call of tolerate.
 func tolerate(check healthz.Checker, deadline time.Duration, passive clock.PassiveClock) healthz.Checker {
 	var mu sync.Mutex // Probes may overlap.
 	lastGood := passive.Now()

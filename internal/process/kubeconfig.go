@@ -96,8 +96,8 @@ func namesOfSet(fields []kubeconfigField) []string {
 	return names
 }
 
-// tuneConfig returns base with the settings of a connection. Without qps and burst there is no client-side limit: priority and fairness in
-// the API server limits requests. If a limit is set, all clients of the connection share it.
+// tuneConfig returns base with the settings of a connection. Without qps there is no client-side limit: API Priority and Fairness limits
+// the requests in the API server. If qps is set, all clients of the connection share the limit.
 func tuneConfig(base *rest.Config, connection config.ClientConnection, userAgent string) *rest.Config {
 	tuned := rest.CopyConfig(base)
 	tuned.UserAgent = userAgent

@@ -59,9 +59,9 @@ func (s *Setup) clock() clock.WithTickerAndDelayedExecution {
 	return s.Clock
 }
 
-// Load handles --version and --help, reads the configuration file with the decoder of its schema, validates it, and starts the log. It logs
-// the binary, its flags and the warnings about the file. Its errors carry the usage text, which Main prints; they contain no contents of
-// the file except invalid values.
+// Load handles --version and --help, reads the configuration file with the decoder of its schema, validates it, and starts the log. It
+// logs the binary, its flags and the warnings about the file. Errors about the command line or the file carry the usage text, which Main
+// prints. These errors contain no contents of the file except invalid values.
 func Load[C Configuration](
 	program Program, args []string, out io.Writer, schema func([]byte) (C, []config.Warning, error),
 ) (C, *Setup, error) {
@@ -145,8 +145,8 @@ func refuseMistakes(warnings []config.Warning) error {
 	return fmt.Errorf("error decoding config: --strict-config refuses: %w", utilerrors.NewAggregate(errs))
 }
 
-// withEnvironment applies the environment variables KUBECONFIG and TARGET_KUBECONFIG. The second, whose name depends on the name of the
-// target, has no effect if the file has no target.
+// withEnvironment applies two environment variables with the path of a kubeconfig. KUBECONFIG is for the source. TARGET_KUBECONFIG is for
+// the target; if the target has another name, the variable begins with that name. It has no effect if the file has no target.
 func withEnvironment(program Program, c config.Process, getenv func(string) string) config.Process {
 	if kubeconfig := getenv("KUBECONFIG"); kubeconfig != "" {
 		c.Source.Kubeconfig = kubeconfig

@@ -78,8 +78,8 @@ func reportsInterruption(field zapcore.Field) bool {
 	return isError && field.Type == zapcore.ErrorType && interrupted(err)
 }
 
-// interrupted reports whether an error says only that the context of the process has ended. It compares texts, because controller-runtime
-// has no types for its errors about leases and caches.
+// interrupted reports whether an error says only that the context of the process has ended. It compares the texts of controller-runtime's
+// errors about leases and caches, because these errors have no types.
 func interrupted(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return true

@@ -24,11 +24,12 @@ const repeatedSignal = time.Second
 // Function is the main function of a binary; it runs until its context ends.
 type Function func(ctx context.Context, args []string, out io.Writer) error
 
-// Main runs a binary and returns its exit code: 0 if it ended without error or with an EndError, else 1. It prints the error to standard
-// output. SIGINT and SIGTERM end the context. After Grace, or at a further signal that comes later than repeatedSignal after the first,
-// Main returns without waiting any longer.
+// Main runs a binary and returns its exit code: 0 if the binary ended without error or with an EndError, else 1. It prints the error to
+// standard output. SIGINT and SIGTERM end the context. Main then waits for the end of the binary, but only for Grace. A further signal
+// also ends the waiting, if it comes later than repeatedSignal after the first signal.
 //
-// If the first argument names a subcommand, Main runs the subcommand instead, with the arguments that follow.
+// If the first argument names a subcommand, Main runs the subcommand instead, with the arguments that follow. Subcommand.supervise then
+// determines the exit code, and errors go to standard error.
 func Main(run Function, subcommands ...Subcommand) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)

@@ -25,11 +25,13 @@ const failedGroupAge = 5 * time.Second
 // discoveryTimeout is the time limit for one discovery.
 const discoveryTimeout = 30 * time.Second
 
-// Mapper maps kinds to resources by the discovery of an API server. It discovers the kinds when it is first used. It discovers them again
-// when a kind or resource is not found, and the last discovery is older than a given age or from before a Reset. Otherwise it sends no
-// request. So the answer "no match" may be outdated by that age, and a known kind may no longer be served: see Refresh. If the server of an
-// aggregated group does not answer, the Mapper returns an error and never "no match", so that objects of the group do not count as gone. It
-// is safe for concurrent use; callers share one discovery.
+// Mapper maps kinds to resources by the discovery of an API server. It discovers the kinds when it is first used. When it does not find a
+// kind or resource, it discovers the kinds again if the last discovery is older than a given age or began before a Reset. For a group
+// whose server did not answer, the age is at most failedGroupAge. Refresh always causes a discovery. In all other cases, the Mapper sends
+// no request. So the answer "no match" may be outdated by the given age, and a known kind may no longer be served: see Refresh.
+//
+// If the server of an aggregated group does not answer, the Mapper returns an error and never "no match", so that objects of the group do
+// not count as gone. The Mapper is safe for concurrent use; callers share one discovery.
 type Mapper struct {
 	client discovery.DiscoveryInterfaceWithContext
 	clock  clock.PassiveClock
@@ -85,8 +87,9 @@ func (m *Mapper) Refresh() error {
 }
 
 // Names reports whether the API server named a kind in the last discovery. It also returns true if the server of the group did not answer
-// in that discovery. Use Names to check the answers of the other methods, which also guess: they return a resource for "List", for each
-// kind with "List" at its end, because controller-runtime needs such kinds for its lists, and for each kind in small letters.
+// in that discovery. Use Names to check the answers of the other methods, because they also return a resource for some kinds that do not
+// exist: for "List", for the name of each kind with "List" appended, and for the name of each kind in small letters. controller-runtime
+// needs the kinds with "List" for its lists.
 func (m *Mapper) Names(kind schema.GroupVersionKind) bool {
 	known, _ := m.current()
 	return known != nil && (known.kinds[kind] || known.failed[kind.Group] != nil)
@@ -149,8 +152,10 @@ func find[T any](m *Mapper, group string, look func(meta.RESTMapper) (T, error))
 	return result, err
 }
 
-// discover returns the last discovery. If that is the one in notEnough, and a new discovery is allowed, it asks the API server instead;
-// other callers that need the new discovery wait for it.
+// discover returns the last discovery, unless the caller needs a new one. It asks the API server if there was no discovery before. The
+// argument notEnough is the discovery in which the caller did not find a kind; nil if there is none. If it is not nil, discover also asks
+// the API server in two cases: after a Reset that followed the last discovery, and if notEnough is the last discovery and is too old.
+// Callers that need the new discovery at the same time share it.
 func (m *Mapper) discover(notEnough *discovered, group string) (*discovered, error) {
 	known, resets := m.current()
 	if known != nil && (notEnough == nil || known.resets == resets && (known != notEnough || !m.tooOld(known, group))) {
@@ -191,8 +196,8 @@ func (m *Mapper) tooOld(known *discovered, group string) bool {
 	return m.clock.Since(known.at) >= maxAge
 }
 
-// ask reads everything that the API server serves; with aggregated discovery these are two requests. The interface of mappers has no
-// context, so the time limit for a server that never answers is here.
+// ask reads the list of all resources that the API server serves; with aggregated discovery these are two requests. The interface of
+// mappers has no context, so ask itself sets the time limit for a server that never answers.
 func (m *Mapper) ask(resets int) (*discovered, error) {
 	at := m.clock.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), discoveryTimeout)
@@ -216,8 +221,8 @@ func (m *Mapper) ask(resets int) (*discovered, error) {
 	return fresh, nil
 }
 
-// partialDiscovery records the groups whose server did not answer, which restmapper leaves out. Unlike the client of discovery, it does not
-// repeat all requests because one group is missing.
+// partialDiscovery records the groups whose server did not answer, because restmapper leaves these groups out of its result. Unlike the
+// discovery client, partialDiscovery does not repeat all requests if the server of one group did not answer.
 type partialDiscovery struct {
 	discovery.DiscoveryInterfaceWithContext
 	failed map[string]error

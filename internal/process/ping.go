@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// AnswerPing answers /healthz/ping at the address of the health probes until stop is called. A process needs it if it waits for longer than
-// a minute before it has a manager: otherwise the kubelet would restart it.
+// AnswerPing answers /healthz/ping at the address of the health probes until stop is called. Call it in a process that may wait for longer
+// than a minute before it creates a manager. Otherwise the kubelet would restart the process.
 func (s *Setup) AnswerPing(ctx context.Context) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(s.Config.Server.HealthProbes))
 	if err != nil {

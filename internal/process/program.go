@@ -16,8 +16,9 @@ type Program struct {
 	Source string
 	// Target is the name of the target cluster, as Source is the name of the source cluster. Empty: target.
 	Target string
-	// SharesLease makes the process use the configured lease name unchanged, so that it and a running Gardener resource manager exclude
-	// each other. Without SharesLease and KeepsLeaseName, the process appends "-<name>".
+	// SharesLease makes the process use the configured lease name unchanged, so that the process and a running Gardener resource manager
+	// exclude each other. It also changes the field manager: see FieldManager. Without SharesLease and KeepsLeaseName, the process appends
+	// "-<name>" to the lease name.
 	SharesLease bool
 	// KeepsLeaseName makes the process use the configured lease name unchanged too, so that it and a running program of Gardener, other
 	// than the resource manager, exclude each other. It does not change the field manager.
@@ -26,10 +27,10 @@ type Program struct {
 	Subcommands []Subcommand
 }
 
-// FieldManager returns the name under which managedFields record the writes of the process. The binary that replaces Gardener's resource
-// manager has the name "espalier": it recognizes its own writes to the objects of ManagedResources by this name. Each other binary has the
-// name "espalier-<name>", so that the binary that replaces the resource manager does not take the writes of other binaries for its own
-// writes.
+// FieldManager returns the name under which managedFields record the writes of the process. For the binary that replaces Gardener's
+// resource manager, the field manager is "espalier". By this field manager, that binary recognizes its own writes to the objects of
+// ManagedResources. For each other binary, the field manager is "espalier-" followed by the name of the binary. So the binary that
+// replaces the resource manager does not take the writes of other binaries for its own writes.
 func (p Program) FieldManager() string {
 	if p.SharesLease {
 		return "espalier"
@@ -37,8 +38,8 @@ func (p Program) FieldManager() string {
 	return "espalier-" + p.Name
 }
 
-// UserAgent returns the user agent for requests to API servers: <field manager>/<binary>/<version>. API servers use the text before the
-// first slash as the field manager of writes that do not name one.
+// UserAgent returns the user agent for requests to API servers: <field manager>/<binary>/<version>. If a write names no field manager, API
+// servers use the text before the first slash as its field manager.
 func (p Program) UserAgent() string {
 	return p.FieldManager() + "/" + p.Name + "/" + Version
 }

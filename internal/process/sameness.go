@@ -48,8 +48,8 @@ func newSameness(ctx context.Context, passive clock.PassiveClock, source, target
 
 var errNotAsked = errors.New("it is not known yet whether source and target are one cluster")
 
-// Ask reports whether source and target are one cluster. While that is unknown it sends requests, at most once in 10 s, and returns an
-// error that names the remedy.
+// Ask reports whether source and target are one cluster. While the answer is unknown, Ask sends requests, but at most once in 10 s. If the
+// answer stays unknown, Ask returns an error that names the remedy.
 func (s *Sameness) Ask(ctx context.Context) (bool, error) {
 	if !s.mayAsk() {
 		s.mu.Lock()
@@ -94,9 +94,9 @@ func (s *Sameness) Answer() (same, known bool) {
 	return s.same, s.known
 }
 
-// compareClusters compares the UIDs of the clusters' kube-system namespaces; it does not compare addresses, because one cluster may have
-// two. If the process may not read one of the namespaces, it compares the public keys for ServiceAccount tokens, which API servers show to
-// every ServiceAccount unless an administrator has changed that.
+// compareClusters compares the UIDs of the clusters' kube-system namespaces. It does not compare addresses, because one cluster may have
+// two addresses. If the process may not read one of the namespaces, compareClusters compares the public keys for ServiceAccount tokens.
+// API servers show these keys to every ServiceAccount unless an administrator has changed that.
 func compareClusters(ctx context.Context, source, target *Connection) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()

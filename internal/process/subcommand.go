@@ -99,8 +99,10 @@ func choose(subcommands []Subcommand, args []string) (chosen *Subcommand, rest [
 	return nil, nil
 }
 
-// supervise runs the subcommand and returns its exit code. If a signal ends the subcommand, the exit code is that of a failure, because the
-// output until then is incomplete, unless the subcommand ends with Exit(0, nil) within the grace: it runs until it is interrupted.
+// supervise runs the subcommand and returns its exit code. The first signal ends the context of the subcommand. supervise then waits until
+// the subcommand ends, until the grace is over, or until a second signal. The exit code is then the constant failed, because the output is
+// incomplete. The only exception is a subcommand that ends with exit code 0 by Exit within the grace: such a subcommand runs until it is
+// interrupted.
 func (s *Subcommand) supervise(args []string, out, errs io.Writer, signals <-chan os.Signal, grace time.Duration) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

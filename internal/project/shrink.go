@@ -11,8 +11,8 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// shrinkProject is the transform for the cache of Projects. It removes managed fields and reduces the memory of the others: decoders leave
-// unused capacity in lists, and allocate each string separately.
+// shrinkProject is the transform for the cache of Projects. It removes the managed fields and reduces the memory of the other fields:
+// decoders leave unused capacity in lists, and allocate each string separately.
 func shrinkProject(object any) (any, error) {
 	decoded, ok := object.(*corev1beta1.Project)
 	if !ok {

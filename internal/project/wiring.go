@@ -74,14 +74,14 @@ func Needs(cfg *config.ControllerManagerConfiguration) (process.Needs, error) {
 	return needs, nil
 }
 
-// access returns the rights that the process must have. Rights for the kinds that count as use are not among them: if these are not
-// served, or must not be read, projects are kept.
+// access returns the rights that the process must have. It does not return rights for the kinds that count as use of a project: if such a
+// kind is not served, or if the process may not read it, projects are kept.
 func access(cfg *config.ControllerManagerConfiguration) []process.Requirement {
 	core, rbac := corev1.SchemeGroupVersion, rbacv1.SchemeGroupVersion
 	writes := []string{"get", "list", "watch", "create", "patch", "delete"}
 	required := []process.Requirement{
-		// Nothing works without Projects. If an aggregated API serves them, installing CRDs would take the group from it, and its objects
-		// would look as if they were gone.
+		// Nothing works without Projects. If an aggregated API server is meant to serve Projects, the installation of CRDs would take the API
+		// group away from that server, and the objects in that server would look as if they were gone.
 		{
 			Kind: corev1beta1.SchemeGroupVersion.WithKind("Project"), Verbs: []string{"get", "list", "watch", "patch", "delete"},
 			Remedy: "kubectl apply -f deploy/project-controller/crds",
@@ -176,8 +176,8 @@ func addStale(p *parts) error {
 	return nil
 }
 
-// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions. It gets a client of its own
-// without caches: the controller keeps less of its kinds than the shared cache would.
+// addExtensionAccess adds the controller that binds labelled ClusterRoles to the ServiceAccounts of extensions. The controller gets a
+// client of its own without caches, because it keeps less of each object than the shared cache would.
 func addExtensionAccess(p *parts) error {
 	source := p.clusters.Source
 	live, err := client.NewWithWatch(source.GetConfig(), client.Options{

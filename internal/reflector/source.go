@@ -70,10 +70,10 @@ func Objects(c client.WithWatch, empty client.ObjectList, selection client.ListO
 	}
 }
 
-// Source returns a ListerWatcher for a Reflector or an informer. The ListerWatcher calls pass for every object as soon as the object
-// arrives. For a listed object, the event has type Added; if pass returns another type, the object is dropped from the list. The
-// ListerWatcher also calls pass for errors within a watch. The argument connection is the client of client-go that the Client uses; it
-// knows whether the API server can stream lists.
+// Source returns a ListerWatcher for a Reflector or an informer. The ListerWatcher calls the argument pass for every object as soon as the
+// object arrives. For a listed object, the event has the type Added; if pass returns an event of another type, the ListerWatcher drops the
+// object from the list. The ListerWatcher also calls pass for errors within a watch, but not for bookmarks. The argument connection is the
+// client of client-go that the Client uses; it knows whether the API server can stream lists.
 func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		kept := &metainternalversion.List{}
@@ -81,8 +81,8 @@ func Source(c Client, connection any, pass func(watch.Event) watch.Event) cache.
 	})
 }
 
-// PagedSource is like Source, for objects most of which are dropped: it lists the current objects page by page, with one page in memory. A
-// Reflector alone would request all objects at once, except at its start.
+// PagedSource is like Source, for kinds of which the function pass drops most objects. It lists the current objects page by page, and
+// holds one page in memory. A Reflector alone would request all objects at once, except at its start.
 func PagedSource(c Client, connection any, pass func(watch.Event) watch.Event) cache.ListerWatcher {
 	return source(c.WatchWithContext, connection, pass, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return readPages(ctx, c, options, pass)
@@ -174,8 +174,8 @@ func newFilter(upstream watch.Interface, pass func(watch.Event) watch.Event) *fi
 // ResultChan implements watch.Interface.
 func (f *filter) ResultChan() <-chan watch.Event { return f.result }
 
-// Stop implements watch.Interface. After Stop, the filter calls the function no more: an event would be older than the list that comes
-// next.
+// Stop implements watch.Interface. After Stop, the filter no longer calls the function pass, because the object of an event would be older
+// than the next list.
 func (f *filter) Stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

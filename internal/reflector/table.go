@@ -30,8 +30,8 @@ func (t *Table[T]) Get(key types.NamespacedName) (T, bool) {
 	return found, ok
 }
 
-// All returns all values. They do not change during the iteration. The loop must not call methods of the Table: if a writer is waiting for
-// the lock, both would block.
+// All returns all values. The values do not change during the iteration, because the Table is locked. The body of the loop must not call
+// methods of the Table: if a writer waits for the lock, the loop and the writer would wait for each other.
 func (t *Table[T]) All() iter.Seq2[types.NamespacedName, T] {
 	return func(yield func(types.NamespacedName, T) bool) {
 		t.mu.RLock()

@@ -25,8 +25,9 @@ type Backoff struct {
 	until   time.Time
 }
 
-// Repaired returns the Backoff after one more repair, and the pause that must follow; zero for none. Only repairs with the same cause are
-// counted together, for example repairs that restore the same state, or that follow changes of the same field manager.
+// Repaired returns the Backoff after one more repair, and the pause that must follow; the pause is zero if none must follow. Only repairs
+// with the same cause are counted together, for example repairs that restore the same state, or that follow changes of the same field
+// manager.
 func (b *Backoff) Repaired(cause string, now time.Time) (*Backoff, time.Duration) {
 	if b == nil || b.cause != cause || !b.until.IsZero() && now.Sub(b.until) > 2*LongestPause {
 		b = &Backoff{cause: cause}

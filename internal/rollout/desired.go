@@ -50,10 +50,10 @@ func (c Cluster) forCreation(desired *unstructured.Unstructured) *unstructured.U
 	return o
 }
 
-// forUpdate returns a copy of the live object with the changes that make it the desired object. It adds labels and annotations to the
-// existing ones, replaces the other fields that the desired object sets, and keeps the rest. It removes annotations for references that the
-// desired object does not have, because the garbage collector would keep the objects that they name. An object that the
-// predecessor wrote gets the label of objects that this program created.
+// forUpdate returns a copy of the live object with the changes that make it the desired object. It adds the labels and annotations of the
+// desired object to the existing ones, replaces the other fields that the desired object sets, and keeps all other fields. It removes
+// annotations for references that the desired object does not have: the garbage collector would keep the objects to which these
+// annotations refer. If the predecessor wrote the live object, forUpdate adds the label of objects that this program created.
 func (c Cluster) forUpdate(live, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	for field, value := range desired.DeepCopy().Object {

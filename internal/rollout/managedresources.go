@@ -38,8 +38,8 @@ func NewSeedManagedResource(
 	return newManagedResource(namespace, name, set, objects)
 }
 
-// NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. With
-// keepObjects, its deletion keeps the objects.
+// NewVirtualManagedResource returns a ManagedResource for the virtual cluster that has these objects, preceded by its Secret. If
+// keepObjects is true, the objects stay when the ManagedResource is deleted.
 func NewVirtualManagedResource(
 	namespace, name string, condition corev1beta1.ConditionType, keepObjects bool, objects ...client.Object,
 ) ([]*unstructured.Unstructured, error) {
@@ -92,8 +92,8 @@ func keyOf(o client.Object) string {
 	return strings.ReplaceAll(kind+"__"+o.GetNamespace()+"__"+o.GetName()+".yaml", ":", "_")
 }
 
-// UntilManagedResourcesReady waits until judge returns nil for the named ManagedResources of a namespace. Its error names the missing
-// condition.
+// UntilManagedResourcesReady waits until the argument judge returns nil for each of the named ManagedResources of a namespace. If it
+// fails, its error contains the last error of judge, or of the read of a ManagedResource.
 func (c Cluster) UntilManagedResourcesReady(
 	ctx context.Context, timeout time.Duration, judge func(*resourcesv1alpha1.ManagedResource) error,
 	namespace string, names ...string,
@@ -122,8 +122,8 @@ func (c Cluster) DestroyManagedResource(ctx context.Context, timeout time.Durati
 	return c.UntilGone(ctx, timeout, Identity(ManagedResource, namespace, name))
 }
 
-// DeleteManagedResource deletes the Secrets of a ManagedResource, and requests the deletion of the ManagedResource, each if the program
-// created it. It returns false if there is no such ManagedResource.
+// DeleteManagedResource deletes the Secrets of a ManagedResource that the program created. It also requests the deletion of the
+// ManagedResource if the program created it. It returns false if the ManagedResource does not exist, or if the program did not create it.
 func (c Cluster) DeleteManagedResource(ctx context.Context, namespace, name string) (bool, error) {
 	prefix := managedresources.SecretName(name, true) + "-"
 	if err := c.deleteCollectable(ctx, "Secret", namespace, func(o client.Object) bool {
@@ -135,8 +135,9 @@ func (c Cluster) DeleteManagedResource(ctx context.Context, namespace, name stri
 	return c.Delete(ctx, Identity(ManagedResource, namespace, name), c.IsOurs)
 }
 
-// AbandonManagedResource does the same as DeleteManagedResource, and removes the finalizer of the resource manager, so that the objects of
-// the ManagedResource stay. Call it only when no resource manager is responsible for the ManagedResource any more.
+// AbandonManagedResource does the same as DeleteManagedResource. If the program created the ManagedResource, it also removes the finalizer
+// of the resource manager from it, so that the objects of the ManagedResource stay. Call it only when no resource manager is responsible
+// for the ManagedResource any more.
 func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name string) error {
 	requested, err := c.DeleteManagedResource(ctx, namespace, name)
 	if err != nil || !requested {
@@ -153,8 +154,9 @@ func (c Cluster) AbandonManagedResource(ctx context.Context, namespace, name str
 	return nil
 }
 
-// ReplaceTexts replaces texts in the Deployments of a namespace, and in the Secrets of its ManagedResources, if the Deployments and
-// ManagedResources have the label CreatedBy. It changes nothing else in these objects.
+// ReplaceTexts replaces texts in the Deployments and in the contents of the ManagedResources of a namespace, if the Deployments and
+// ManagedResources have the label CreatedBy. The Secrets of a ManagedResource are immutable, so ReplaceTexts creates new Secrets and makes
+// the ManagedResource refer to them. In the Deployments and ManagedResources it changes only the texts, and the references to Secrets.
 func (c Cluster) ReplaceTexts(ctx context.Context, namespace string, replaced map[string]string) error {
 	ours := client.MatchingLabels{c.CreatedBy.Key: c.CreatedBy.Value}
 	deployments := &unstructured.UnstructuredList{}
@@ -210,8 +212,8 @@ func (c Cluster) replaceInManagedResource(ctx context.Context, live *resourcesv1
 }
 
 // DeleteGarbage deletes two groups of immutable Secrets and ConfigMaps of a namespace: the objects that the program created, and the
-// objects whose origin annotation names a ManagedResource of that namespace which no longer exists. When the resource manager is deleted,
-// this replaces its garbage collector.
+// objects whose origin annotation names a ManagedResource of that namespace that no longer exists. It replaces the garbage collector of
+// the resource manager when the resource manager is deleted.
 func (c Cluster) DeleteGarbage(ctx context.Context, namespace string) error {
 	managedResources := &metav1.PartialObjectMetadataList{}
 	managedResources.SetGroupVersionKind(ManagedResource.GroupVersion().WithKind("ManagedResourceList"))

@@ -1,7 +1,8 @@
-// Package rollout deploys lists of objects into a cluster, waits for them, and destroys them.
+// Package rollout deploys lists of objects into a cluster, waits for the objects, and destroys them.
 //
-// It reads and writes live. An object is written only if that changes something. Objects that a program creates get its label, and only
-// objects with that label are destroyed. A wait is a watch of metadata, which is opened only if the first check fails.
+// It reads from the API server, not from a cache. It writes an object only if the write changes something. It sets the label of the
+// program on the objects that the program creates or takes over. Destroy deletes only objects with that label. To wait, it watches
+// metadata; it opens the watch only if the first check fails.
 package rollout
 
 import (
@@ -40,7 +41,8 @@ const (
 	extensionsGroup   = "extensions.gardener.cloud"
 	confirmDeletion   = "confirmation.gardener.cloud/deletion"
 	// retainedBy is an annotation on an immutable Secret or ConfigMap that Deploy has retained: see Deploy. Its value is the kind and the
-	// version of the object that began to refer to it again. Deploy sets it to change the Secret or ConfigMap, and nothing reads it.
+	// version of the object that has begun to refer to the Secret or ConfigMap again. Deploy sets the annotation only to change the Secret or
+	// ConfigMap; no program reads it.
 	retainedBy = "espalier.dev/retained-by"
 )
 
@@ -52,15 +54,16 @@ type Cluster struct {
 	FieldManager string
 	// CreatedBy is the label that objects get when the program creates them.
 	CreatedBy Label
-	// Predecessor is the field manager of another program, whose objects this program takes over: an update gives them the label
-	// CreatedBy. Empty: none.
+	// Predecessor is the field manager of another program. This program takes over the objects of that program: an update adds the label
+	// CreatedBy to them. If Predecessor is empty, there is no such program.
 	Predecessor string
 	// LimitedKinds are the kinds of which the program may create only the objects that its roles name. Nil: none.
 	LimitedKinds []string
 	// Foresees is true for a plan: its Client keeps all writes to itself, so no controller acts on them, and each wait ends at once.
 	Foresees bool
-	// Fence returns why a live object must not be updated, because the decisions of the program are outdated, or nil. Deploy calls it between
-	// the read of the object and its update, which the API server refuses if the object changes after the read. Nil: nothing is checked.
+	// Fence checks a live object. It returns an error if the object must not be updated, because the decisions of the program are outdated.
+	// Deploy calls it between the read and the update of the object. The API server refuses the update if the object changes after the read.
+	// If Fence is nil, Deploy checks nothing.
 	Fence Fence
 }
 
@@ -83,11 +86,11 @@ func (f Fence) And(other Fence) Fence {
 // Label is a label of objects.
 type Label struct{ Key, Value string }
 
-// Deploy creates and updates objects in their order. An object with a resource version was made from the live object of that version; if
-// the live object has changed meanwhile, the API server refuses the update with a conflict.
+// Deploy creates and updates objects in their order. If an object has a resource version, it was made from the live object of that
+// version. If the live object has changed since, the API server refuses the update with a conflict, which Deploy returns.
 //
-// An object may return to a former content, and so begin to refer to an immutable Secret or ConfigMap that still exists from that time.
-// Deploy then retains the Secret or ConfigMap.
+// An object may return to its former content. It may then refer again to an immutable Secret or ConfigMap that still exists from that
+// time. In this case Deploy retains the Secret or ConfigMap.
 func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	var existing []*unstructured.Unstructured
 	for _, desired := range objects {
@@ -111,8 +114,9 @@ func (c Cluster) Deploy(ctx context.Context, objects ...*unstructured.Unstructur
 	return nil
 }
 
-// retain changes an object that the garbage collector may be about to delete, because nothing has referred to it until now: the garbage
-// collector deletes only objects that have not changed. If it is gone already, it is created again.
+// retain changes a Secret or ConfigMap that the garbage collector may be about to delete, because no object has referred to it until now.
+// The change prevents the deletion: the garbage collector deletes an object only if the object has not changed. If the Secret or ConfigMap
+// is gone already, retain creates it again.
 func (c Cluster) retain(ctx context.Context, desired, by *unstructured.Unstructured) error {
 	desired = desired.DeepCopy()
 	annotations := overlaid(desired.GetAnnotations(), map[string]string{retainedBy: by.GetKind() + "." + by.GetResourceVersion()})
@@ -133,8 +137,8 @@ func (c Cluster) DeployTyped(ctx context.Context, objects ...client.Object) erro
 }
 
 // deploy reads and writes again after a conflict, because the status of an object can change at any time. If desired has a resource
-// version, deploy returns the conflict instead. It returns the object before the write (nil if it did not exist) and after the write (nil
-// if no write was necessary).
+// version, deploy returns the conflict instead. The result before is the object before the write, nil if the object did not exist. The
+// result after is the object after the write, nil if no write was necessary.
 func (c Cluster) deploy(ctx context.Context, desired *unstructured.Unstructured) (before, after *unstructured.Unstructured, err error) {
 	err = retry.OnError(retry.DefaultRetry, func(err error) bool {
 		return apierrors.IsConflict(err) && desired.GetResourceVersion() == ""
@@ -168,8 +172,9 @@ func (c Cluster) deployOnce(ctx context.Context, desired *unstructured.Unstructu
 	return live, wanted, c.Client.Update(ctx, wanted, client.FieldOwner(c.FieldManager))
 }
 
-// create creates an object. An authorizer knows the name of a new object only if it is created by a server-side apply. If another client
-// has created the object in the meantime, create fails only if the client has set fields to other values; the error is a conflict.
+// create creates an object. For LimitedKinds it uses a server-side apply, because an authorizer knows the name of a new object only with
+// such a request. If another client has created the object in the meantime, a server-side apply fails only if that client has set fields
+// to other values; the error is a conflict. For other kinds, create always fails in this case.
 func (c Cluster) create(ctx context.Context, o *unstructured.Unstructured) error {
 	if slices.Contains(c.LimitedKinds, o.GetKind()) {
 		return c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner(c.FieldManager))
@@ -194,8 +199,8 @@ func inspect(o client.Object) string {
 	return command + " describe " + strings.ToLower(o.GetObjectKind().GroupVersionKind().Kind) + " " + o.GetName()
 }
 
-// UntilHealthy waits until deployed objects are healthy. The timeout is for each of them. If an object is being deleted, or another client
-// has deleted it in the meantime, UntilHealthy creates it again as soon as it is gone.
+// UntilHealthy waits until deployed objects are healthy. The timeout applies to each object separately. If an object is being deleted, or
+// another client has deleted it in the meantime, UntilHealthy creates the object again as soon as it is gone.
 func (c Cluster) UntilHealthy(ctx context.Context, timeout time.Duration, objects ...*unstructured.Unstructured) error {
 	for _, each := range objects {
 		check := func(ctx context.Context) error { return c.ensureHealthy(ctx, each) }
@@ -239,8 +244,8 @@ func WatchObject(o client.Object) Watched {
 	}}
 }
 
-// Until waits until a check returns nil. The check is repeated when a watched object changes. A timeout of 0 means none. In a plan, Until
-// returns nil without a check.
+// Until waits until the function check returns nil. It calls check again when a watched object changes. If the timeout is 0, Until waits
+// without a limit. If Foresees is true, Until returns nil at once and does not call check.
 func (c Cluster) Until(ctx context.Context, timeout time.Duration, check func(context.Context) error, watched ...Watched) error {
 	if c.Foresees || check(ctx) == nil {
 		return nil
@@ -302,8 +307,9 @@ func (c Cluster) Destroy(ctx context.Context, timeout time.Duration, objects ...
 	return c.UntilGone(ctx, timeout, deleted...)
 }
 
-// Delete requests the deletion of an object that satisfies a condition, and confirms it before if webhooks demand a confirmation. It
-// returns false if there is no such object. Deployments are gone only when their Pods are.
+// Delete requests the deletion of an object if the object satisfies a condition. Before the request, it confirms the deletion if webhooks
+// demand a confirmation. It returns false if the object does not exist, or does not satisfy the condition. A Deployment is gone only when
+// its Pods are gone.
 func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condition func(client.Object) bool) (bool, error) {
 	live := MetadataOf(o)
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
@@ -326,8 +332,8 @@ func (c Cluster) Delete(ctx context.Context, o *unstructured.Unstructured, condi
 		propagation = metav1.DeletePropagationForeground
 	}
 	uid := live.UID
-	// If the object has finalizers, the API server answers with the object. A client for metadata cannot decode the answer if the kind is not
-	// in its scheme.
+	// If the object has finalizers, the response of the API server contains the object. A client for metadata cannot decode the response if
+	// its scheme does not contain the kind.
 	err = c.Client.Delete(ctx, o.DeepCopy(), client.PropagationPolicy(propagation), client.Preconditions{UID: &uid})
 	if err != nil && !IsGone(err) {
 		return false, fmt.Errorf("delete %s: %w", describe(o), err)
@@ -428,8 +434,9 @@ func FindServed[T client.Object](ctx context.Context, c client.Reader, namespace
 // ErrInUse is the error for a definition that is not deleted because objects of its kind exist.
 var ErrInUse = errors.New("objects of this kind exist")
 
-// DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition, unless counts is true and objects of its
-// kind exist: deleting the definition would delete them. It returns false if there is no such definition.
+// DeleteDefinition requests the deletion of a CustomResourceDefinition that satisfies a condition. If the argument counts is true and
+// objects of the defined kind exist, it returns an error instead: the deletion of the definition would delete these objects. It returns
+// false if the definition does not exist, or does not satisfy the condition.
 func (c Cluster) DeleteDefinition(
 	ctx context.Context, definition *unstructured.Unstructured, condition func(client.Object) bool, counts bool,
 ) (bool, error) {
@@ -458,8 +465,8 @@ func HasAny(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) 
 	return len(found) > 0, nil
 }
 
-// CheckServed returns an error that satisfies IsGone if a cluster does not serve a kind. It asks the API server, because the mapper of a
-// client still knows a kind whose definition was deleted.
+// CheckServed returns an error that satisfies IsGone if a cluster does not serve a kind. It sends a request to the API server, because the
+// mapper of a client still knows a kind whose definition was deleted. It returns other errors of this request, too.
 func CheckServed(ctx context.Context, c client.Reader, kind schema.GroupVersionKind) error {
 	_, err := listOne(ctx, c, kind)
 	return err
@@ -475,8 +482,9 @@ func listOne(ctx context.Context, c client.Reader, kind schema.GroupVersionKind)
 	return list.Items, nil
 }
 
-// IsFree reports whether the ManagedResource named set may contain an object: the object does not exist, or its origin annotation names
-// that ManagedResource.
+// IsFree reports whether a ManagedResource may contain an object. The argument set is the namespace and name of the ManagedResource. It
+// may contain the object if the object does not exist, if the kind of the object is not served, or if the origin annotation of the object
+// names this ManagedResource.
 func IsFree(ctx context.Context, c client.Reader, o *unstructured.Unstructured, set client.ObjectKey) (bool, error) {
 	live := MetadataOf(o)
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), live)

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/api/references"
 )
 
-// WithTexts returns a copy of an object with replaced texts. It replaces a text only where it is a whole value. The keys of annotations for
-// references change with their values.
+// WithTexts returns a copy of an object with replaced texts. It replaces a text only if the text is a whole value. If the value of a
+// reference annotation is replaced, WithTexts also changes the key of the annotation to match the new value.
 func WithTexts(o *unstructured.Unstructured, replaced map[string]string) *unstructured.Unstructured {
 	changed := o.DeepCopy()
 	changed.Object, _ = replaceIn(changed.Object, replaced).(map[string]any) // a map stays a map

@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckAdoption fails if a Secret whose name was computed for a logical name must not be used: its data would become a credential, although
-// neither its labels nor its managedFields show that the manager wrote it, and it is no donor for that name.
+// CheckAdoption returns an error if an existing Secret must not be used under the name that was computed for a logical name. The data of
+// the Secret would become a credential. So either its labels or its managedFields must show that the manager wrote it, or it must be a
+// donor for the logical name.
 func (i *Inventory) CheckAdoption(name string, existing *corev1.Secret) error {
 	if i.manages(existing) || existing.Labels[LabelUseDataFor] == name || wroteData(existing, i.options.Writers) {
 		return nil

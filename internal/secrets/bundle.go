@@ -54,10 +54,13 @@ func typeOf(data map[string][]byte) corev1.SecretType {
 	return corev1.SecretTypeOpaque
 }
 
-// Dropped returns the name of an observed bundle that contains a key or certificate that may be needed, but that the next bundle would not
-// contain, because its Secret was lost. If several former Secrets exist, and no observed bundle shows which one is needed, Dropped returns
-// the name of the next bundle. If nothing is dropped, it returns "". A rotation that completes may drop keys whose Secrets exist, but no
-// key that was lost: if the status is older than the last rotation, the lost key may be the one in use.
+// Dropped returns the name of an observed bundle that contains a key or certificate that may be needed and that the next bundle would not
+// contain, because the Secret with that key or certificate was lost. If no bundle was observed, and there are former Secrets from several
+// rotations, no bundle shows which one is needed: then Dropped returns the name of the next bundle. It returns "" if nothing is dropped,
+// if the next bundle exists already, or if the request has no KeepOld. Expired certificates are not needed.
+//
+// A rotation that completes may drop keys whose Secrets exist. It must not drop a key that was lost: if the status is older than the last
+// rotation, the lost key may be the key in use.
 func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error) {
 	missing, err := i.Missing(next, now)
 	if missing == "" || err != nil || !request.KeepOld {
@@ -89,10 +92,10 @@ func (i *Inventory) Dropped(request, next Request, now time.Time) (string, error
 	return former, nil
 }
 
-// hasSeveralPredecessors reports whether the predecessors that a request keeps are from several rotations. A predecessor is here an
-// observed Secret of the same logical name with other data than the current Secret. With IgnoreOld, Secrets of earlier rotations than the
-// rotation of the current Secret do not count. Secrets of later rotations count, too: they exist if the status is older than the last
-// rotation.
+// hasSeveralPredecessors reports whether the predecessors that a request keeps are from several rotations. In this function, a predecessor
+// is an observed Secret of the same logical name with other data than the current Secret. With IgnoreOld, a Secret from an earlier
+// rotation than the current Secret does not count. A Secret from a later rotation counts, too: it exists if the status is older than the
+// last rotation.
 func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	name, generations := request.Config.LogicalName(), map[int64]bool{}
 	current := i.entries[name].current
@@ -105,11 +108,14 @@ func (i *Inventory) hasSeveralPredecessors(request Request) bool {
 	return len(generations) > 1
 }
 
-// wasForgotten reports whether the key or certificate of a Secret was rotated away, and the Secret was restored since: the observed bundles
-// of its logical name do not contain it. It returns false if these bundles contain only content of earlier rotations: then they are from
-// before the rotation of the Secret, and a later bundle was lost. Content that an abort has restored counts as content of the later
-// rotation, too. Until an abort completes, the aborted content is not rotated away, although a bundle from before the aborted rotation has
-// the same content as the bundle after the abort.
+// wasForgotten reports whether a rotation has dropped the key or certificate of a Secret, and the Secret was restored later. This is so if
+// the observed bundles of the logical name do not contain the key or certificate. wasForgotten returns false in three other cases:
+//
+//   - No bundle of the logical name was observed.
+//   - The bundles contain only content of earlier rotations. Then the bundles are from before the rotation of the Secret, and a later
+//     bundle was lost. If an abort has restored content, this content also counts as content of the later rotation.
+//   - The Secret is from an aborted rotation, and the abort is not complete. Then no rotation has dropped its content yet, although a
+//     bundle from before the aborted rotation has the same content as the bundle after the abort.
 func (i *Inventory) wasForgotten(secret *corev1.Secret) bool {
 	name := secret.Labels[LabelName]
 	if began, isAborted := i.options.Aborted[name]; isAborted && Generation(secret) == began.Unix() {

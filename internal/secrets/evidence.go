@@ -11,22 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Evidence describes the observed objects about the keys of a logical name. It decides whether a new key may be generated if the current
-// Secret does not exist, and whether the current key may replace the keys in use if it does. Without a key, data cannot be read and tokens
-// and certificates are refused, so a new key must not replace a lost one.
+// Evidence describes the observed objects that refer to the keys of a logical name. If the current Secret does not exist, Evidence decides
+// whether a new key may be generated. If the current Secret exists, it decides whether the current key may replace the keys in use.
+// Without the right key, data cannot be read, and tokens and certificates are refused. So a new key must not replace a lost key.
 type Evidence struct {
 	// Preparing is true while a rotation to a new key is being prepared.
 	Preparing bool
-	// Generation is a clause for messages that says which key the status of the owner knows. Empty: none, or only the key that is being
-	// prepared.
+	// Generation is a clause for messages that says which key the status of the owner knows. It is empty if the status knows no key, or only
+	// the key that is being prepared.
 	Generation string
 	// Secrets are the Secrets with keys of the logical name that were not rotated away.
 	Secrets []metav1.ObjectMeta
-	// Uses are other objects that need a key of the logical name or have a part of it, for example "Deployment garden/web" and the bundle of
-	// an authority. Marked are the objects that need the missing key.
+	// Uses are objects, other than the Secrets with the keys, that need a key of the logical name or contain a part of such a key: for
+	// example "Deployment garden/web", or the bundle of an authority. Marked are the objects that need the missing key.
 	Uses, Marked []string
-	// Lost says which objects use another key of the logical name that does not exist either, for example "Deployment garden/web uses Secret
-	// key-01234567-89abc".
+	// Lost contains texts about objects that use another key of the logical name, if that key does not exist either: for example "Deployment
+	// garden/web uses Secret key-01234567-89abc".
 	Lost []string
 	// InUse are the keys of the logical name that an object of the owner uses, although they do not exist. The current one is not among them.
 	InUse []LostKey
@@ -44,8 +44,9 @@ type LostKey struct {
 	Confirmed bool
 }
 
-// Replaced returns a lost key that the current key must not replace, or nil. The current key exists, but the status of the owner may be
-// from before the rotation that generated the lost key. If the current key was generated because its loss was confirmed, it may replace any
+// Replaced returns a lost key that the current key must not replace, or nil if there is no such key. The current key exists, but the
+// status of the owner may be from before the rotation that generated the lost key. The current key may replace a lost key if a user has
+// confirmed the loss of that key. If a user has confirmed the loss of the current key, so that it was generated again, it may replace any
 // key.
 func (e Evidence) Replaced() *LostKey {
 	for i := range e.InUse {
@@ -85,9 +86,9 @@ func (e Evidence) Refusal() string {
 // Confirmable reports whether the confirmation that the missing key is lost ends the refusal.
 func (e Evidence) Confirmable() bool { return e.ambiguous() == "" }
 
-// ambiguous returns why a rotation does not know which Secret has the old key: there are several generations, because the status is older
-// than the last rotation, or because a Secret was restored that had been rotated away; or the key in use is missing, so that an existing
-// Secret is an older one. Empty: the rotation knows it.
+// ambiguous returns why the preparation of a rotation does not know which Secret has the old key, or "" if it knows the Secret. There are
+// two reasons. Either the Secrets are from several generations, because the status is older than the last rotation, or because a Secret
+// was restored after a rotation had dropped it. Or the key in use is missing, so that an existing Secret has an older key.
 func (e Evidence) ambiguous() string {
 	if e.Preparing && len(e.Secrets) > 0 && len(e.Lost) > 0 {
 		return fmt.Sprintf("%s, which is missing, and Secret %s is from an earlier rotation: restore the former, or delete the latter",
@@ -119,8 +120,8 @@ func IsNameOf(logicalName, text string) (is, isBundle bool) {
 // checksums matches the end of the name of a Secret.
 var checksums = regexp.MustCompile(`-[0-9a-f]{8}(-[0-9a-f]{5})?$`)
 
-// NamesIn returns the words of a text that may be names of managed Secrets of any logical name, because they end with a checksum, sorted.
-// Words consist of lower-case letters, digits, "-" and ".".
+// NamesIn returns the words of a text that end with a checksum, in sorted order: these words may be names of managed Secrets of any
+// logical name. Words consist of lower-case letters, digits, "-" and ".".
 func NamesIn(text []byte) []string {
 	names := sets.Set[string]{}
 	for word := range bytes.FieldsFuncSeq(text, func(r rune) bool {

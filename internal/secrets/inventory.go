@@ -20,23 +20,23 @@ type Options struct {
 	Identity string
 	// RotationTimes are the times of the last rotation by logical name. They win over the labels of the observed Secrets and over renewal.
 	RotationTimes map[string]time.Time
-	// Aborted are the keys and authorities whose last rotation leads back to the content from before an aborted rotation, by their logical
-	// names, with the times at which the aborted rotations began. The Secrets of the last rotation get the former content, and certificates
-	// are signed by the authorities with it: clients trust them already.
+	// Aborted contains the keys and authorities whose last rotation leads back to the content from before an aborted rotation. The map keys
+	// are logical names; the values are the times at which the aborted rotations began. The Secrets of the last rotation get the former
+	// content. An authority with the former content signs certificates at once, because clients trust it already.
 	Aborted map[string]time.Time
-	// RenewedAuthorities are the logical names of the certificate authorities that are renewed before they expire. Other authorities are
-	// only rotated. Content that is no certificate authority is always renewed.
+	// RenewedAuthorities are the logical names of the certificate authorities that are renewed before they expire. Other authorities are only
+	// replaced by a rotation. Content that is not a certificate authority is renewed before it expires, whether or not it is in this list.
 	RenewedAuthorities []string
 	// Writers are the field managers under which this operator and earlier operators wrote Secrets. New writes use the first one. A Secret
 	// without the labels of the secrets manager is adopted only if a field manager of this list wrote its data.
 	Writers []string
-	// ClockProblem is a sentence that says why the clock of this process cannot be trusted, or empty. With it, no content is issued or
-	// renewed, and no predecessor is forgotten because of its age.
+	// ClockProblem is a sentence that says why the clock of this process cannot be trusted. It is empty if the clock can be trusted. If it is
+	// not empty, no content is issued or renewed, and no predecessor is forgotten because of its age.
 	ClockProblem string
 }
 
-// Inventory contains the Secrets that were observed at the start of a reconciliation and the Secrets that were requested since
-// then. It decides about them and does no I/O. It is not safe for concurrent use. A new reconciliation needs a new Inventory.
+// Inventory contains the Secrets that were observed at the start of a reconciliation and the Secrets that were requested since then. It
+// decides about these Secrets and does no I/O. It is not safe for concurrent use. Each reconciliation needs a new Inventory.
 type Inventory struct {
 	options  Options
 	observed []*corev1.Secret
@@ -64,9 +64,9 @@ const (
 	Bundle
 )
 
-// NewInventory decides which content is renewed. Observed are the Secrets with LabelManagedBy and LabelManagerIdentity in the order of the
-// list; the Inventory ignores other Secrets in the list. Donors are the Secrets with LabelUseDataFor. It fails if a lifetime label cannot
-// be parsed.
+// NewInventory decides which content is renewed. The argument observed contains the Secrets with LabelManagedBy and LabelManagerIdentity,
+// in the order of the list from the API server; the Inventory ignores other Secrets in it. The argument donors contains the Secrets with
+// LabelUseDataFor. NewInventory fails if it cannot parse a lifetime label.
 func NewInventory(options Options, observed, donors []corev1.Secret, now time.Time) (*Inventory, error) {
 	inventory := &Inventory{options: options, rotation: map[string]string{}, entries: map[string]entry{}}
 	for i := range observed {
@@ -97,8 +97,8 @@ func NewInventory(options Options, observed, donors []corev1.Secret, now time.Ti
 	return inventory, nil
 }
 
-// lastRequested returns the Secret of a logical name that was requested last: the newest one. It skips Secrets with a time in the future,
-// which a clock that was ahead has set, unless there is no other Secret.
+// lastRequested returns the Secret of a logical name that was requested last, which is the newest Secret. It skips a Secret whose time of
+// issue is in the future, because the clock was ahead when the label was set. If there is no other Secret, it returns such a Secret.
 func (i *Inventory) lastRequested(name string, now time.Time) (*corev1.Secret, error) {
 	newest, err := i.newest(name, "", func(secret *corev1.Secret) (bool, error) {
 		life, _, err := lifetimeOfLabels(secret)
@@ -158,8 +158,8 @@ func (i *Inventory) Observe(secret *corev1.Secret) {
 	i.observed[index] = secret.DeepCopy()
 }
 
-// Record notes the Secret that the API server returned for a request, and chooses its predecessor. It returns the request for the bundle,
-// or nil if the config has none. Bundles are recorded like other Secrets.
+// Record stores the Secret that the API server returned for a request, and chooses the predecessor of the Secret. It returns the request
+// for the bundle, or nil if the config has no bundle. If the request is for a bundle, Record stores the bundle and returns nil.
 func (i *Inventory) Record(request Request, secret *corev1.Secret, now time.Time) (*Request, error) {
 	i.Observe(secret)
 	if request.bundleFor != "" {
@@ -227,9 +227,9 @@ func rotationOf(secret *corev1.Secret) (time.Time, error) {
 	return timeOfLabel(secret, LabelLastRotation)
 }
 
-// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret with the name except. For
-// content that only a rotation replaces, the Secret of the later rotation is newer. Within a rotation, and for all other content, the
-// Secret that was created later is newer. Of Secrets that were created in the same second, the first in the list is returned.
+// Newest returns the newest observed Secret of a logical name, nil if there is none. It ignores the Secret whose name is the argument
+// except. For content that only a rotation replaces, the Secret of the later rotation is newer. Within a rotation, and for all other
+// content, the Secret that was created later is newer. Of Secrets that were created in the same second, it returns the first in the list.
 func (i *Inventory) Newest(logicalName, except string) *corev1.Secret {
 	newest, _ := i.newest(logicalName, except, func(*corev1.Secret) (bool, error) { return true, nil }) // it never fails
 	return newest
@@ -257,8 +257,8 @@ func (i *Inventory) Former(logicalName string) (*corev1.Secret, error) {
 // hasSameData reports whether Secrets have the same content: a rotation that leads back has copied one to the other.
 func hasSameData(a, b *corev1.Secret) bool { return maps.EqualFunc(a.Data, b.Data, bytes.Equal) }
 
-// Before returns the newest observed Secret of a logical name from before a rotation that began at a time, nil if there is none. A Secret
-// that was rotated away, and restored since, does not count.
+// Before returns the newest observed Secret of a logical name from before a rotation, nil if there is none. The argument began is the
+// start of the rotation. A Secret that a rotation has dropped, and that was restored later, does not count.
 func (i *Inventory) Before(logicalName string, began time.Time) (*corev1.Secret, error) {
 	return i.newest(logicalName, "", func(secret *corev1.Secret) (bool, error) {
 		if i.wasForgotten(secret) {
@@ -287,8 +287,8 @@ func (i *Inventory) leadsBackTo(logicalName string) (*corev1.Secret, error) {
 	return i.Before(logicalName, began)
 }
 
-// Certificates returns the recorded Secret of each certificate that an authority has signed, by its logical name. If none was recorded, it
-// is the observed Secret that is valid longest.
+// Certificates returns one Secret for each signed certificate, by the logical name of the certificate. It returns the recorded Secret. If
+// no Secret was recorded, it returns the observed Secret that is valid longest.
 func (i *Inventory) Certificates() map[string]*corev1.Secret {
 	certificates := map[string]*corev1.Secret{}
 	for _, secret := range i.observed {
@@ -327,8 +327,8 @@ func (i *Inventory) newest(logicalName, except string, fits func(*corev1.Secret)
 	return newest, nil
 }
 
-// isNewer reports whether a Secret is newer than another one of its logical name. A Secret that is restored from a backup gets a new
-// creation time, so for content that only a rotation replaces, the number of the rotation decides.
+// isNewer reports whether a Secret is newer than another Secret of the same logical name. For content that only a rotation replaces, the
+// later rotation decides: a Secret that is restored from a backup gets a new creation time. Otherwise the creation time decides.
 func (i *Inventory) isNewer(secret, other *corev1.Secret) bool {
 	if i.isRotated(secret) && Generation(secret) != Generation(other) {
 		return Generation(secret) > Generation(other)
@@ -346,9 +346,9 @@ func (i *Inventory) manages(secret *corev1.Secret) bool {
 	return secret.Labels[LabelManagedBy] == ManagedBy && secret.Labels[LabelManagerIdentity] == i.options.Identity
 }
 
-// Unneeded returns the given Secrets that this identity manages and that are not the current, old or bundle Secret of a recorded
-// request. Without any recorded request, these are all Secrets of the identity. Secrets that others created after the inventory was
-// taken are left out, because nothing is known about them.
+// Unneeded returns the given Secrets that this identity manages and that are not the current, old or bundle Secret of a recorded request.
+// If no request was recorded, it returns all observed Secrets of the identity. It does not return Secrets that another client created
+// after the start of the reconciliation, because the Inventory does not know whether they are needed.
 func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 	needed := map[string]bool{}
 	for known := range maps.Values(i.entries) {
@@ -369,9 +369,9 @@ func (i *Inventory) Unneeded(listed []corev1.Secret) []corev1.Secret {
 	return unneeded
 }
 
-// authority returns the CA that signs a certificate of that type, and the checksum of its data. An old CA that has expired does not sign,
-// because bundles do not contain it. Neither does an old CA that is not valid yet, because clients accept none of its certificates. After
-// an aborted rotation, the current CA always signs, because clients trust it already.
+// authority returns the CA that signs a certificate of the type kind, and the checksum of the data of that CA. An old CA that has expired
+// does not sign, because bundles do not contain it. An old CA that is not valid yet does not sign, because clients do not accept its
+// certificates. After an aborted rotation, the current CA always signs, because clients trust it already.
 func (i *Inventory) authority(name string, signer Signer, kind config.CertificateType, now time.Time) (*config.Authority, string, error) {
 	known, ok := i.entries[name]
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Kept returns, for each observed Secret of the logical names, the Secret that keeps its data. Bundles are excluded. The name of a
-// returned Secret contains a checksum of the data, so that different data does not share a name. The argument origin is the value of
+// Kept returns a kept Secret for each observed Secret of the logical names: a copy with the same data. It returns no copies of bundles.
+// The name of a copy contains a checksum of the data, so that different data never has the same name. The argument origin is the value of
 // LabelKeptFrom.
 func (i *Inventory) Kept(logicalNames []string, origin string) []*corev1.Secret {
 	var kept []*corev1.Secret
@@ -31,8 +31,8 @@ func (i *Inventory) Kept(logicalNames []string, origin string) []*corev1.Secret 
 	return kept
 }
 
-// KeptCopy returns the Secret that keeps the data of another one, which belongs to a logical name. Origin and generation are the values of
-// LabelKeptFrom and LabelKeptGeneration.
+// KeptCopy returns the kept Secret for a Secret of a logical name: a copy with the same data. The arguments origin and generation are the
+// values of LabelKeptFrom and LabelKeptGeneration.
 func KeptCopy(secret *corev1.Secret, logicalName, origin, generation string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -51,9 +51,9 @@ func (i *Inventory) current(logicalName string) *corev1.Secret {
 	return cmp.Or(ofLastRotation, i.Newest(logicalName, ""))
 }
 
-// PlanKept returns the step that turns an existing Secret into the kept Secret of the same name. An existing Secret that was already kept
-// for the same origin does not change: some of the Secrets that its generation was derived from may be deleted by now. PlanKept fails if
-// the data differs.
+// PlanKept returns the step that turns an existing Secret into the kept Secret of the same name. If the existing Secret was already kept
+// for the same origin, PlanKept does not change it: since then, some of the Secrets from which its LabelKeptGeneration was derived may
+// have been deleted. PlanKept fails if the data differs.
 func PlanKept(existing, kept *corev1.Secret) (Step, error) {
 	if !equality.Semantic.DeepEqual(existing.Data, kept.Data) {
 		return Step{}, fmt.Errorf("secret %q exists with other data than that which is to be kept; rename or delete it", existing.Name)

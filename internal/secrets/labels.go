@@ -24,18 +24,18 @@ const (
 	LabelBundleFor = "bundle-for"
 )
 
-// LabelUseDataFor is set by users on a Secret of their own. Its value is a logical name. The data of that Secret is copied when the
-// Secret for that name is created. The user must remove the label before the first rotation: a rotation that would copy the same data again
-// is refused.
+// LabelUseDataFor is a label that users set on a Secret of their own. Its value is a logical name. When the managed Secret for that name
+// is created, the manager copies the data of the user's Secret into it. The user must remove the label before the first rotation: the
+// manager refuses a rotation that would copy the same data again.
 const LabelUseDataFor = "secrets-manager-use-data-for-name"
 
-// Labels of kept Secrets: copies of managed Secrets that outlive them. A kept Secret has none of the labels of managed Secrets, so no
-// manager deletes it.
+// These are the labels of kept Secrets. A kept Secret is a copy of a managed Secret, and stays when the managed Secret is deleted. It has
+// none of the labels of managed Secrets, so no manager deletes it.
 const (
 	// LabelKeptCredential is the logical name of the managed Secret.
 	LabelKeptCredential = "espalier.dev/kept-credential"
-	// LabelKeptFrom is the origin of the managed Secret, for example the UID of the object that it belonged to. If the same data is kept
-	// again, it is the last origin.
+	// LabelKeptFrom is the origin of the managed Secret, for example the UID of the object to which the Secret belonged. If the same data is
+	// kept for several origins, the value is the last origin.
 	LabelKeptFrom = "espalier.dev/kept-from"
 	// LabelKeptGeneration is KeptCurrent or KeptEarlier.
 	LabelKeptGeneration = "espalier.dev/kept-generation"

@@ -23,8 +23,8 @@ const (
 // lifetime is the validity of the content of a Secret. Without validity, validUntil is zero.
 type lifetime struct{ issuedAt, validUntil time.Time }
 
-// lifetimeOf returns the lifetime that the labels of a Secret must show. For certificates, the certificate itself decides. For other
-// content it is the time of issue, which never changes, and the requested validity counted from it.
+// lifetimeOf returns the lifetime that the labels of a Secret must show. For a certificate, it returns the validity in the certificate.
+// For other content, it returns the time of issue, which never changes, and the end of the requested validity, which begins at that time.
 func lifetimeOf(request Request, secret *corev1.Secret, now time.Time) (lifetime, error) {
 	if key := certificateKey(request.Config); key != "" {
 		certificate, err := config.ParseCertificate(secret.Data[key])

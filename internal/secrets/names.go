@@ -12,8 +12,8 @@ import (
 // maxLabelValue is the maximum length of the value of a label.
 const maxLabelValue = 63
 
-// uniqueName returns the name of a Secret. It is a function of the hash of the config, the label LabelSigningCAChecksum (empty without a
-// signing CA) and the label LabelLastRotation (empty without rotation).
+// uniqueName returns the name of a Secret. It depends on the logical name, the hash of the config, the label LabelSigningCAChecksum (empty
+// without a signing CA) and the label LabelLastRotation (empty without a rotation).
 func uniqueName(logicalName string, configHash uint64, caChecksum, rotation string) string {
 	name := logicalName + "-" + hexSum(strconv.FormatUint(configHash, 10) + caChecksum)[:8]
 	if rotation != "" {

@@ -65,8 +65,8 @@ func (i *Inventory) Plan(request Request, source config.Source) (Step, error) {
 	return step, nil
 }
 
-// Missing returns the name of the Secret that Plan would generate for a request. It is empty if the Secret was observed, if it would get
-// the data from before an aborted rotation, or if a user has marked a Secret whose data it would get.
+// Missing returns the name of the Secret that Plan would generate with new content for a request. It returns "" if the Secret was
+// observed, if the Secret would get the data from before an aborted rotation, or if the Secret would get the data of a donor.
 func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
 	name, observed, err := i.find(request, now)
 	if observed || err != nil {
@@ -83,8 +83,9 @@ func (i *Inventory) Missing(request Request, now time.Time) (string, error) {
 	return name, nil
 }
 
-// Present returns the name of the observed Secret of a request, or of the Secret that gets the data from before an aborted rotation. It is
-// empty if there is none, or if a user has marked a Secret as donor for its logical name: then the user has decided which key is used.
+// Present returns the name of the Secret of a request if the Secret was observed. It also returns the name if the Secret was not observed,
+// but would get the data from before an aborted rotation. Otherwise it returns "". If the Secret was observed, but a user has marked a
+// donor for its logical name, Present also returns "": then the user has decided which key is used.
 func (i *Inventory) Present(request Request, now time.Time) (string, error) {
 	name, observed, err := i.find(request, now)
 	if err != nil {
@@ -176,8 +177,8 @@ func (i *Inventory) create(request Request, name string, source config.Source) (
 	}, nil
 }
 
-// withCommonName returns the config with the name of the Secret as common name of a certificate authority, so that no two have the same
-// subject.
+// withCommonName returns the config; the common name of a certificate authority in it is the name of the Secret. So no two authorities
+// have the same subject.
 func withCommonName(c config.Config, name string) config.Config {
 	if certificate, ok := c.(config.Certificate); ok && certificate.Type == config.CA {
 		certificate.CommonName = name
@@ -186,8 +187,9 @@ func withCommonName(c config.Config, name string) config.Config {
 	return c
 }
 
-// dataOfDonor returns the data of the Secret that a user has labelled as donor for a logical name, or nil. It fails if a managed Secret
-// already has the data: a rotation or renewal would keep the credential that it must replace.
+// dataOfDonor returns the data of the Secret that a user has labelled as donor for a logical name, nil if there is no donor. It fails if
+// there are two donors. It also fails if a managed Secret already has the data: a rotation or renewal would keep the credential that it
+// must replace.
 func (i *Inventory) dataOfDonor(name string) (map[string][]byte, error) {
 	var data map[string][]byte
 	for _, donor := range i.donors {

@@ -18,13 +18,14 @@ import (
 type Renewals struct {
 	// Created are the Secrets to create.
 	Created []*corev1.Secret
-	// Replaced has, for each text that objects use and must no longer use, the text that replaces it: names of Secrets, and the base64 form
-	// of bundles of certificate authorities.
+	// Replaced maps each text that objects must no longer use to the text that replaces it. The texts are names of Secrets, and bundles of
+	// certificate authorities in base64.
 	Replaced map[string]string
 }
 
-// lineage are signed certificates that replace each other: their configs are the same, and so is their signer, or its logical name if the
-// signer renews itself.
+// lineage identifies a group of signed certificates that replace each other. They have the same config and the same signer. If the signer
+// renews itself, its successors count as the same signer: the field signer then is its logical name, and otherwise the checksum of its
+// data.
 type lineage struct{ name, config, signer string }
 
 // Renewals plans the renewal of signed certificates from the observed Secrets alone. A certificate that expires soon, or whose signer has
@@ -65,8 +66,8 @@ func encodedBundle(secret *corev1.Secret) string {
 	return base64.StdEncoding.EncodeToString(secret.Data[config.DataKeyCertificateBundle])
 }
 
-// lineages returns the observed signed certificates whose signer is known, each lineage with its newest member first. An authority that
-// was rotated away, and restored since, signs nothing.
+// lineages returns the observed signed certificates whose signer is known, by lineage. In each lineage the newest certificate is the
+// first. A signer is unknown if a rotation has dropped it and it was restored later, unless the signer renews itself.
 func (i *Inventory) lineages() map[lineage][]*corev1.Secret {
 	signers := map[string]string{} // logical names, by the checksum of the data
 	for _, secret := range i.observed {

@@ -19,8 +19,8 @@ type Request struct {
 	Persist bool
 	// KeepOld keeps the predecessor of the Secret until IgnoreOld or IgnoreOldAfter. Without it, Cleanup deletes the predecessor.
 	KeepOld bool
-	// IgnoreOld forgets predecessors of an earlier rotation even with KeepOld. A predecessor of the same rotation, which had another config,
-	// is kept.
+	// IgnoreOld forgets predecessors of an earlier rotation, even if KeepOld is true. It does not forget a predecessor of the same rotation,
+	// which had another config.
 	IgnoreOld bool
 	// IgnoreOldAfter forgets the predecessor when the current Secret is at least that old. 0 means never.
 	IgnoreOldAfter time.Duration

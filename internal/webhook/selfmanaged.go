@@ -20,8 +20,8 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,verbs=create,roleName=espalier-webhook-server-target-selfmanaged
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=espalier-webhook-server,verbs=get;list;watch;patch,roleName=espalier-webhook-server-target-selfmanaged
 
-// keep makes the server serve a certificate of its own making, and keeps the webhook configurations, if the configuration has the section
-// selfManaged.
+// keep applies only if the configuration has the section selfManaged. It makes the server create and serve a certificate of its own, and
+// keeps the webhook configurations up to date.
 func keep(
 	clusters *process.Clusters, cfg *config.ResourceManagerConfiguration, registry prometheus.Registerer, server *serving.Server,
 ) error {

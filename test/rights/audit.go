@@ -19,7 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/test/local"
 )
 
-// readAudit calls visit for each request of a ServiceAccount in an audit log.
+// readAudit calls visit for each event of an audit log whose line contains the user name of a ServiceAccount. The user of the request can
+// be another one, who impersonates the ServiceAccount.
 func readAudit(file string, visit func(event)) error {
 	number := 0
 	for line, err := range local.AuditLines(file, 0) {

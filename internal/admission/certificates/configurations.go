@@ -44,9 +44,9 @@ func (k *Keeper) readConfigurations(ctx context.Context) ([]*unstructured.Unstru
 	return live, nil
 }
 
-// distribute writes the configurations that differ from the declared ones, and returns the number of writes. A write fails if the
-// configuration has changed since live was read. A configuration gets its first webhooks only when the server can be reached; until then
-// the error wraps errUnreachable.
+// distribute writes the configurations that differ from the declared ones, and returns how many it wrote. The parameter live contains the
+// configurations as readConfigurations returned them; a write fails if the configuration has changed since then. A configuration gets its
+// first webhooks only when the server can be reached; until then the error wraps errUnreachable.
 func (k *Keeper) distribute(ctx context.Context, bundle []byte, live []*unstructured.Unstructured) (written int, err error) {
 	reach := sync.OnceValue(func() error { return k.reach(ctx, bundle) })
 	var waiting error
@@ -104,8 +104,8 @@ func (k *Keeper) write(ctx context.Context, want, have *configuration, live *uns
 }
 
 // removeForeign replaces the list of webhooks if the answer to the apply request still contains webhooks that are not declared. These
-// belong to other field managers: for instance, a user has applied them from a file and then disabled them, or an earlier version of this
-// server has applied them under another name.
+// webhooks belong to other field managers. For instance, a user applied a webhook from a file, and now its handler is disabled; or an
+// earlier version of this server applied a webhook under another name.
 func (k *Keeper) removeForeign(ctx context.Context, want *configuration, live client.Object) error {
 	have, err := newConfiguration(live)
 	if err != nil || want.sameWebhooks(have) {

@@ -14,8 +14,9 @@ import (
 // mutatingKind is the kind of configurations whose webhooks have a reinvocationPolicy.
 const mutatingKind = "MutatingWebhookConfiguration"
 
-// configuration is a webhook configuration of either kind: MutatingWebhook has all fields of ValidatingWebhook. It drops fields that our
-// version of the API does not know: a newer API server sets defaults for these, which would look like a change forever.
+// configuration is a webhook configuration of either kind: MutatingWebhook has all fields of ValidatingWebhook. The conversion to this
+// type drops fields that our version of the API does not know. A newer API server sets defaults for these fields, and the defaults would
+// look like a change forever.
 type configuration admissionregistrationv1.MutatingWebhookConfiguration
 
 // newConfiguration converts a declared configuration or one that was read from the API server, and sets defaults.

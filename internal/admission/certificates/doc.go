@@ -4,12 +4,13 @@
 //
 // # Duties of the replicas
 //
-// Every replica watches this Secret only, and serves with its certificate. One replica, the holder of a Lease that belongs to the Keeper,
-// writes the Secret and the configurations; the others only read. The Lease keeps replicas from working against each other, but correctness
-// does not depend on it: a process may be stopped for minutes between two instructions, and continue without knowing that another replica
-// has the Lease. Therefore every write is valid only for the version that was read before (resource versions; an object that must not exist
-// is created, not applied), and configurations are always read before the Secret. So if a client changes the Secret after we read it, and
-// then the configurations, our later write to these fails with a conflict; it can never put an old bundle over a newer one.
+// Every replica watches this Secret, and serves the certificate that the Secret contains. One replica, the holder of a Lease that belongs
+// to the Keeper, writes the Secret and the configurations, and also watches the configurations; the others write neither. The Lease keeps
+// replicas from working against each other, but correctness does not depend on the Lease: a process may be stopped for minutes between two
+// instructions, and continue without knowing that another replica has the Lease. Therefore every write is valid only for the version that
+// was read before (resource versions; an object that must not exist is created, not applied), and configurations are always read before
+// the Secret. So if a client changes the Secret after we read it, and then the configurations, our later write to these configurations
+// fails with a conflict: it can never put an old bundle over a newer one.
 //
 // # Phases of a rotation
 //
@@ -31,10 +32,11 @@
 //
 //   - before "create": nothing exists, and the next process starts anew. If two processes start at once, both try to create the
 //     Secret; one of them fails, and reads the Secret of the other.
-//   - after "create", before the configurations: they trust no authority or an older one. The next process writes them.
+//   - after "create", before the configurations: the configurations contain no authority or an older one. The next process writes
+//     them.
 //   - after "announce": at least one configuration lacks B. No replica serves a certificate of B. The next process writes
 //     the configurations that differ. The settle time starts again, because no record says how much of it has passed.
-//   - after "use": some replicas serve the certificate of A, others that of B; the bundle contains both.
+//   - after "use": some replicas serve the certificate of A, others the certificate of B; the bundle contains both authorities.
 //   - after "forget": the configurations still trust A, which does no harm until the next process writes them.
 //
 // # The first start
@@ -45,18 +47,19 @@
 //
 // # Clocks
 //
-// Every validity begins an hour in the past, for clients whose clocks are late. A clock that was far ahead, and is corrected, leaves an
-// authority or a certificate behind that is not valid yet. It is replaced like an expired one; a replica that remembers a state with a
-// valid authority stores that state again. The replaced authority stays in the bundle for the validity of a certificate, because the wrong
-// clock may be ours: other replicas serve the newest certificate that is valid by their own clocks. A replica that has no such certificate
-// refuses connections, and is not ready.
+// A validity begins an hour in the past, for clients whose clocks are late (see maxBackdated). A clock that was far ahead, and is
+// corrected, leaves an authority or a certificate behind that is not valid yet. Such an authority or certificate is replaced like an
+// expired one; a replica that remembers a state with a valid authority stores that state again. The replaced authority stays in the bundle
+// for at least the validity of a certificate, because the wrong clock may be ours: other replicas serve the newest certificate that is
+// valid by their own clocks. A replica that has no certificate that is valid by its own clock refuses connections, and is not ready.
 //
 // # Changes by other clients
 //
-// A Secret that is deleted or broken by hand is replaced. If the process has served from it, it stores the remembered state again and
-// announces a new authority: a user deletes the Secret to ask for a rotation, and no request fails. If the process remembers no state,
-// authority and certificate are new at once, and API servers refuse them until they have learned of the new bundle. A Secret of another
-// type than SecretType belongs to another client; it is neither used nor written, and the log says so.
+// A Secret that is deleted or broken by hand is replaced. If the process remembers a state with a valid authority, it stores this state
+// again and announces a new authority, unless that state has announced one: a user deletes the Secret to ask for a rotation, and no
+// request fails. If the process remembers no such state, authority and certificate are new at once, and API servers refuse them until they
+// have learned of the new bundle. A Secret of another type than SecretType belongs to another client; this package neither uses nor writes
+// it, and logs the reason.
 //
 // Configurations are written by server-side apply, and only if they differ from the declared ones. The labels, annotations and order of
 // webhooks that other clients set stay, as do all fields but the list of webhooks. That list is ours: changed webhooks are restored, and

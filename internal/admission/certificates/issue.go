@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// maxBackdated is how far in the past the validity of a certificate begins, for API servers whose clocks are late: an hour, or the time
-// from now to the end of the validity if that is shorter.
+// maxBackdated is how far in the past the validity of a certificate begins, for API servers whose clocks are late. If the time from now to
+// the end of the validity is shorter than an hour, the validity begins only that time in the past.
 const maxBackdated = time.Hour
 
 const serialBits = 127

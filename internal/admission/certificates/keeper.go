@@ -56,8 +56,9 @@ type Options struct {
 	// served; 0 for DefaultSettle. It is never longer than a sixth of AuthorityValidity.
 	Settle time.Duration
 	// Configurations returns the Mutating- and ValidatingWebhookConfigurations that trust a bundle, without writing to it. Each has its
-	// apiVersion and kind. Names and number must not depend on the bundle. Webhooks that are not in the returned lists are removed, also
-	// those of other clients. A configuration without webhooks is emptied if it exists, and not created.
+	// apiVersion and kind. Names and number must not depend on the bundle. The Keeper removes webhooks that are not in the returned lists,
+	// also webhooks of other clients. If a returned configuration has no webhooks, the Keeper empties it in the cluster if it exists there,
+	// and does not create it.
 	Configurations func(caBundle []byte) []client.Object
 	// Reachable returns nil if API servers can reach a server whose certificate the bundle verifies; see Dial. The Keeper calls it before a
 	// configuration gets its first webhooks, which would refuse all matching requests while no server answers. After an error, the Keeper
@@ -162,8 +163,8 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // NeedLeaderElection returns false: every replica reads the Secret. The Lease of the Keeper decides which replica writes.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start serves the certificate in the Secret, and keeps Secret and configurations while this replica has the lease, until the
-// context ends.
+// Start watches the Secret, whose certificate GetCertificate returns, until the context ends. While this replica has the Lease, Start also
+// keeps the Secret and the configurations.
 func (k *Keeper) Start(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, k.options.Log)
 	var running sync.WaitGroup
@@ -174,8 +175,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	return k.elect(ctx)
 }
 
-// adoptFirst serves the content of the Secret before the watch has reported it. Later only the watch adopts states, because it never
-// returns to an older one.
+// adoptFirst serves the content of the Secret if this process has not adopted any state yet, so that the process need not wait for the
+// watch. Later only the watch adopts states, because the watch never returns to an older state.
 func (k *Keeper) adoptFirst(s *state) {
 	if k.known.newest() == nil {
 		k.adopt(s)

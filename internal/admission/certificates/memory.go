@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// remembers is the maximum number of states that a process remembers. More than one is needed: a wrong clock can make the newest ones
-// useless.
+// remembers is the maximum number of states that a process remembers. A process needs more than one state, because a wrong clock can make
+// the newest states useless.
 const remembers = 8
 
 // memory keeps the states that this process has read from the Secret, newest first. The zero value is empty.

@@ -52,8 +52,8 @@ const (
 	forget change = "forget"
 )
 
-// nextChange returns the change to write to the Secret now. If it is nothing, call nextChange again at the returned time, or when something
-// changes.
+// nextChange returns the change to write to the Secret now. If the returned change is the constant nothing, the caller calls nextChange
+// again at the returned time, or when the Secret or a configuration changes.
 func (r rules) nextChange(f facts) (change, time.Time) {
 	s := f.state
 	switch {
@@ -84,7 +84,8 @@ func (r rules) nextChangeOfValid(f facts) (change, time.Time) {
 }
 
 // mustRenew reports whether a new certificate would be better: the certificate lacks a host, is not valid yet, or has reached its renewal
-// time.
+// time. A certificate that has reached its renewal time stays if a new one would not expire later; but a certificate with a longer
+// lifetime than the present setting is replaced.
 func (r rules) mustRenew(s *state, now time.Time) bool {
 	if !r.covers(s.serving.certificate) || now.Before(s.serving.certificate.NotBefore) {
 		return true
@@ -156,8 +157,9 @@ func (r rules) create(f facts) (*state, error) {
 	return r.renew(after, f.now)
 }
 
-// retireAuthorities retires the authorities in the Secret, which are not valid by the clock of this process. This clock may be the wrong
-// one, and other replicas may continue to serve certificates of these authorities.
+// retireAuthorities adds the authority in the Secret, and the authorities that were already retired there, to the retired authorities of
+// after. By the clock of this process, the authority in the Secret is not valid. But this clock may be the wrong one, and other replicas
+// may continue to serve certificates of these authorities.
 func (r rules) retireAuthorities(after *state, f facts) {
 	if f.state == nil {
 		return

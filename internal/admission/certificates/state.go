@@ -36,8 +36,8 @@ type state struct {
 	authority pair
 	// serving is the certificate that servers present, and its key.
 	serving pair
-	// signedUntil is the latest expiry of all certificates that the authority has signed. A replica could still serve an earlier
-	// certificate, which expires after serving if validities were shortened since.
+	// signedUntil is the latest expiry of all certificates that the authority has signed. A replica could still serve an earlier certificate
+	// of this authority. If validities were shortened since, that certificate expires later than the certificate in the field serving.
 	signedUntil time.Time
 	// next is the announced authority, which API servers trust but which signs nothing yet; nil if none is announced.
 	next *pair

@@ -55,9 +55,8 @@ type Selection struct {
 	Labels metav1.LabelSelector
 }
 
-// Selector returns the requirements of the webhook and, if Standard is set, also the requirements of the configuration. The argument
-// standard contains the latter; it may be nil. The result is never nil, and it is a new selector, because many webhooks may share the
-// argument.
+// Selector returns the requirements of the webhook and, if Standard is set, also the requirements that the argument standard contains;
+// standard may be nil. The result is never nil, and it is a new selector, because many webhooks may share the argument.
 func (s Selection) Selector(standard *metav1.LabelSelector) *metav1.LabelSelector {
 	own := s.Labels.DeepCopy()
 	if !s.Standard || standard == nil {

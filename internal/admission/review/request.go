@@ -61,8 +61,8 @@ var errNoContent = errors.New("there is no content to decode")
 // lenient decodes JSON like API servers: of members with equal names the last one counts, and strings may contain any bytes.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Decode decodes those fields of an object for which into, a pointer, has fields, and skips the others. A field that is null counts as
-// absent. The error names the field that has the wrong type.
+// Decode decodes an object into the value that the pointer into refers to, and skips the fields that this value does not have. A field
+// that is null counts as absent. The error names the field that has the wrong type.
 func Decode(object []byte, into any) error {
 	if len(bytes.TrimLeft(object, " \t\r\n")) == 0 {
 		return errNoContent

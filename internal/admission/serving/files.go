@@ -16,8 +16,9 @@ const (
 	keyFile         = "tls.key"
 )
 
-// certificates returns the function that chooses the certificate of a connection. The files are watched until the context ends. If the new
-// content cannot be read, the certificate before stays in use.
+// certificates returns the function that chooses the certificate of a connection. This is GetCertificate of the server if it is set.
+// Otherwise the function serves the certificate files, which are watched until the context ends. If the new content of the files cannot be
+// read, the certificate before stays in use.
 func (s *Server) certificates(ctx context.Context) (GetCertificate, error) {
 	if s.GetCertificate != nil {
 		return s.GetCertificate, nil

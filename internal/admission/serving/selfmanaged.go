@@ -33,16 +33,17 @@ type SelfManaged struct {
 	Settings *config.EspalierSelfManagedWebhooks
 	// SettingsPath is the path of these settings in the configuration file, for error messages.
 	SettingsPath string
-	// Configurations returns the configurations that trust a bundle; see certificates.Options. The namespace in its argument is empty if
-	// the Service of the server is in another cluster than the configurations.
+	// Configurations returns the function that builds the configurations for a bundle; see certificates.Options. The field Namespace of the
+	// argument reached is empty if the Service of the server is in another cluster than the configurations.
 	Configurations func(reached registration.Server) func(caBundle []byte) []client.Object
 	// Registry receives the metrics; nil for no metrics.
 	Registry prometheus.Registerer
 }
 
 // KeepCertificate makes the server serve a certificate of its own making, and keeps the webhook configurations. Call it before the manager
-// starts. It fails if the process does not know its namespace, or if API servers have no way to reach it. Package certificates describes
-// the state after a crash between two writes.
+// starts. KeepCertificate fails, for instance, if the process does not know its namespace, or if no URL is set and the process does not
+// know that source and target are one cluster: then API servers may have no way to the Service of the server. Package certificates
+// describes the state after a crash between two writes.
 func (s *Server) KeepCertificate(o SelfManaged) error {
 	clusters, own := o.Clusters, o.Settings
 	if clusters.OwnNamespace == "" {
@@ -80,8 +81,8 @@ func (s *Server) KeepCertificate(o SelfManaged) error {
 }
 
 // serviceNamespace returns the namespace of the Service for SelfManaged.Configurations; empty if source and target are two clusters. If
-// this is not known, they may be one: if webhooks that fail closed did not exclude the namespace, they could prevent the start of the Pods
-// that serve them.
+// the process does not know whether they are one cluster, serviceNamespace returns the namespace, so that the webhooks exclude it: if
+// webhooks that fail closed applied to the namespace, they could prevent the start of the Pods that serve them.
 func serviceNamespace(clusters *process.Clusters) string {
 	if same, known := clusters.Same.Answer(); known && !same {
 		return ""
@@ -89,8 +90,9 @@ func serviceNamespace(clusters *process.Clusters) string {
 	return clusters.OwnNamespace
 }
 
-// addresses returns the hosts of the certificate, and the address that API servers connect to. API servers find a Service without DNS. So
-// does this process if the Service existed when its Pod started: then the environment contains the address.
+// addresses returns the hosts of the certificate, and the address that API servers connect to. API servers find a Service without DNS.
+// This process also finds the Service without DNS if the Service existed when the Pod of the process started: then an environment variable
+// contains the cluster IP.
 func addresses(
 	own *config.EspalierSelfManagedWebhooks, namespace string, getenv func(string) string,
 ) (hosts []string, outside string, err error) {
@@ -127,8 +129,8 @@ type reachable struct {
 	log                 logr.Logger
 
 	mu sync.Mutex
-	// since is the time of the first check in which the server answered at its own port, but not at the address outside; zero if there was no
-	// such check.
+	// since is the time of the first check in which the server answered at its own port, but not at the address in the field outside; zero if
+	// there was no such check.
 	since time.Time
 }
 

@@ -32,8 +32,8 @@ const (
 	maxHeaderBytes = 1 << 20
 )
 
-// GetCertificate returns the certificate for a new connection. With an error, the connection is refused and the server is not ready; the
-// readiness check shows the error.
+// GetCertificate returns the certificate for a new connection. If it returns an error, the connection is refused and the server is not
+// ready; the readiness check shows the error.
 type GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // Options say how a Server is reached and how it ends.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// holdsCopies reports whether an annotation contains a copy of a whole object, in which secret values cannot be distinguished from others.
-// Copies of Secrets in other values are detected by their text: see copyOfSecret.
+// holdsCopies reports whether an annotation contains a copy of a whole object. In such a copy, secret values cannot be distinguished from
+// other values. Copies of Secrets in all other texts are detected by the text: see copyOfSecret.
 func holdsCopies(annotation string) bool {
 	return annotation == "kubectl.kubernetes.io/last-applied-configuration"
 }
@@ -18,8 +18,8 @@ var copyOfSecret = regexp.MustCompile(`\\*"kind\\*"\s*:\s*\\*"Secret(List)?\\*"`
 // shownOfSecret are the fields of a Secret whose values are not secret. All others are masked, even a misspelled "stringdata".
 func shownOfSecret() []string { return []string{"apiVersion", "kind", "metadata", "type", "immutable"} }
 
-// ownAnnotations are the prefixes of annotations whose values are shown even for Secrets, because Espalier and Gardener define them. In
-// other annotations, programs store copies of whole objects.
+// ownAnnotations are the prefixes of annotations whose values are shown even for Secrets, because Espalier and Gardener define them. Other
+// annotations of a Secret are masked, because programs may store copies of whole objects in them.
 func ownAnnotations() []string { return []string{"resources.gardener.cloud/", "espalier.dev/"} }
 
 // position is the place of a value in an object. It determines whether a plan may show the value.

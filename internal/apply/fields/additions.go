@@ -9,8 +9,8 @@ import (
 )
 
 // Additions lists the fields that live has and merged lacks or has with another value, and that a manager other than Espalier or its peer
-// (see PeerManager) wrote. A PUT of merged would remove these additions. Fields that no manager or Espalier owns are defaults of the
-// server.
+// (see PeerManager) wrote. A PUT of merged would remove these additions. Additions does not list fields that no manager owns, or that only
+// Espalier owns: such a field is a default of the server.
 //
 // managedFields do not show the contents of an atomic value, of an empty one, or of one of several list items with the same key. In such a
 // value every difference is listed, also a field that only merged has or a default of the server. So only the answer to the PUT shows the

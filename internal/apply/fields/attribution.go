@@ -8,10 +8,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Attribute returns the field manager that most likely caused a drift. Among the managers other than Espalier that wrote more than status,
-// it returns the one that owns the longest part of any changed path; of several such managers, the one with the latest write. No manager
-// owns a removed field. So if no manager owns a part of these paths, Attribute returns the manager with the latest write after Espalier's
-// last write, or "" if there is none.
+// Attribute returns the field manager that most likely caused a drift. It considers the managers other than Espalier that wrote more than
+// status. Among them, it returns the manager that owns the longest part of any changed path; of several such managers, the one with the
+// latest write. No manager owns a removed field. So if no manager owns a part of these paths, Attribute returns the manager with the
+// latest write that is not older than Espalier's last write, or "" if there is none.
 //
 // The changed paths select values in live. An item of a list may have another key in a path than in managedFields (a port has a name, but
 // its key in managedFields is number and protocol). Live shows which items are the same.
@@ -96,8 +96,9 @@ func depth(owned *fieldpath.Set, path fieldpath.Path, live any) int {
 	return matched
 }
 
-// descendByItem is descend for a path element that may select an item of a list by another key than managedFields do. The element selects
-// an item of live, by which descendByItem finds the element in managedFields.
+// descendByItem does the same as descend. But it also finds an element that selects an item of a list by another key than managedFields
+// do: it takes the item of live that the element selects, and looks for the element in managedFields that selects the same item. If live
+// has no such item, it looks for an element with the same key (see sameKey).
 func descendByItem(owned *fieldpath.Set, element fieldpath.PathElement, live any) (below *fieldpath.Set, found bool) {
 	if element.FieldName != nil {
 		return descend(owned, element)

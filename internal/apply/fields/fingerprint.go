@@ -15,16 +15,17 @@ import (
 // statusSubresource is the subresource whose writers never count as drift.
 const statusSubresource = "status"
 
-// Fingerprint computes a number from the metadata of an object. It changes if and only if a client wrote more than the status of the
-// object. It covers generation, labels, annotations, and every managedFields entry that is not of the status subresource, with its manager,
-// operation and time. It leaves out annotations that a status writer owns, such as a Deployment's revision. If a status writer becomes the
-// owner of an annotation of Espalier, the fingerprint still changes, because Espalier's own entry does.
+// Fingerprint computes a number from the metadata of an object. The number changes if and only if a client wrote more than the status of
+// the object, with the exceptions below. It covers generation, labels, annotations, and every managedFields entry that is not of the
+// status subresource: its owned fields, manager, operation and time. It leaves out annotations that a status writer owns, such as a
+// Deployment's revision. If a status writer becomes the owner of an annotation of Espalier, the fingerprint still changes, because
+// Espalier's own entry does.
 //
-// For objects without a generation and without a status writer (ConfigMaps, Secrets, roles) it also covers the resourceVersion:
-// a second write of a manager within one second changes no other part of the metadata.
+// For objects without a generation and without a status writer (ConfigMaps, Secrets, roles) the number also covers the resourceVersion: a
+// second write of a manager within one second changes no other part of the metadata.
 //
 // If an object has no managedFields entry outside of the status subresource (the list was reset, or the API server does not track fields),
-// the fingerprint covers the resourceVersion instead, so that it changes with every write.
+// the number also covers the resourceVersion. Then it changes with every write, also with a write of status.
 func Fingerprint(object metav1.Object) uint64 {
 	digest := digester{xxhash.New()}
 	digest.number(object.GetGeneration())
@@ -148,8 +149,9 @@ func OwnWritesOf(entries []metav1.ManagedFieldsEntry) OwnWrites {
 	return OwnWrites{writes: digest.hash.Sum64(), size: size}
 }
 
-// ChangedSince reports whether Espalier or its peer wrote the object after the earlier OwnWrites: a time changed, or fields were added
-// within the same second. An entry that became smaller does not count, because other managers may have become owners of its fields.
+// ChangedSince reports whether Espalier or its peer wrote the object after the earlier OwnWrites: an entry has another time, an entry was
+// added or removed, or fields were added within the same second. An entry that became smaller does not count, because other managers may
+// have become owners of its fields.
 func (m OwnWrites) ChangedSince(since OwnWrites) bool {
 	return m.writes != since.writes || m.size > since.size
 }

@@ -54,8 +54,8 @@ func KeysOwnedOnlyByUs(entries []metav1.ManagedFieldsEntry, part string) []strin
 	return owned.Difference(foreign).UnsortedList()
 }
 
-// Covers reports whether Espalier's entries own every leaf of the desired object: no other manager changed, took over or removed
-// a leaf since Espalier wrote it. Covers reads only labels and annotations of desired's metadata, and ignores its status.
+// Covers reports whether an entry of Espalier owns every leaf of the desired object: no other manager changed or removed a leaf, or took
+// it over, since Espalier wrote it. Of desired's metadata, Covers reads only labels and annotations, and it ignores desired's status.
 func Covers(entries []metav1.ManagedFieldsEntry, desired map[string]any) bool {
 	for _, entry := range entries {
 		if ours(entry) && coversObject(parsed(entry), desired) {

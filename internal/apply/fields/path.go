@@ -98,8 +98,8 @@ func Child(value any, element fieldpath.PathElement) (child any, found bool) {
 	return child, found
 }
 
-// selects reports whether a path element of a list, by key or by value, selects item. A key field that item lacks is no difference, because
-// the server has set that field to its default.
+// selects reports whether a path element of a list, by key or by value, selects item. If item lacks a field of the key, this is no
+// difference: the key in managedFields contains the default that the server has set for the field.
 func selects(element fieldpath.PathElement, item any) bool {
 	switch {
 	case element.Key != nil:

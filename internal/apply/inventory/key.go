@@ -1,6 +1,6 @@
-// Package inventory describes the objects of a set, which is a ManagedResource: how an object is identified, which objects count as the
-// same, the references in the status (one for each object), which references are obsolete, and in which order the objects are applied and
-// deleted.
+// Package inventory describes the objects of a set: how an object is identified, which objects count as the same, the references in the
+// status (one for each object), which references are obsolete, and in which order the objects are applied and deleted. A set is a
+// ManagedResource.
 //
 // An object that occurs twice in a set has two references. It is applied twice, in the order of the input, so the last manifest determines
 // its state, and Index.Lookup returns the last reference.
@@ -53,9 +53,9 @@ func RefKey(r resourcesv1alpha1.ObjectReference) Key {
 	return KeyOf(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).Group, r.Kind, r.Namespace, r.Name)
 }
 
-// Reference returns the entry for an object in the status of its set: its apiVersion, kind, name and namespace, the labels of the manifest
-// overlaid by the injected labels, which include the managed-by label, and the annotations of the manifest, nil if it has none. The result
-// shares no labels or annotations with the input.
+// Reference returns the entry for an object in the status of its set. The entry contains the apiVersion, kind, name and namespace of the
+// object. Its labels are the labels of the manifest overlaid by the injected labels, which include the managed-by label. Its annotations
+// are the annotations of the manifest; nil if the manifest has none. The entry shares no labels or annotations with the input.
 func Reference(obj *unstructured.Unstructured, injectLabels map[string]string) resourcesv1alpha1.ObjectReference {
 	reference := resourcesv1alpha1.ObjectReference{Labels: labels.Merge(obj.GetLabels(), injectLabels)}
 	reference.APIVersion, reference.Kind = obj.GetAPIVersion(), obj.GetKind()

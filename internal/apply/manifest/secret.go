@@ -5,9 +5,9 @@ import (
 	"maps"
 )
 
-// FoldStringData moves the stringData of a core/v1 Secret into its data, in place, as the API server does on every
-// write: encoded in base64, replacing an entry of data with the same key. It does not change other objects, and
-// Secrets whose data or stringData is malformed: the API server refuses them with an error.
+// FoldStringData moves the stringData of a core/v1 Secret into its data, in place, as the API server does on every write: encoded in
+// base64, replacing an entry of data with the same key. It changes neither other objects nor Secrets whose data or stringData is
+// malformed: the API server refuses such Secrets with an error.
 func FoldStringData(object map[string]any) {
 	stringData, found := object["stringData"]
 	if !found || object["kind"] != "Secret" || object["apiVersion"] != "v1" {

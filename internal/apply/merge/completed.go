@@ -142,9 +142,10 @@ func (r kindRules) keepTokenData() error {
 	return nil
 }
 
-// keepInPod keeps the parts of a Pod that the API server does not allow to change: all of spec but images, an earlier activeDeadlineSeconds
-// and additional tolerations. If the annotation DeleteOnInvalidUpdate allows to replace the Pod, keepInPod keeps only the parts of spec
-// that the manifest lacks; the API server refuses a change of the others, and then the Pod is replaced.
+// keepInPod keeps the parts of a Pod that the API server does not allow to change. Without the annotation DeleteOnInvalidUpdate, the
+// manifest decides only over images, an activeDeadlineSeconds that is earlier or that the Pod lacks, and additional tolerations; the rest
+// of spec stays. If this annotation allows to replace the Pod, keepInPod keeps only the parts of spec that the manifest lacks. The API
+// server refuses a change of the other parts, and then the Pod is replaced.
 func (r kindRules) keepInPod() error {
 	live, result, err := r.specs()
 	if err != nil || len(live) == 0 {

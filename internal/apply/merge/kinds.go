@@ -26,8 +26,9 @@ type kindRules struct {
 // rule keeps fields of the live object in the merged one.
 type rule struct {
 	keep func() error
-	// instead are the paths of fields that the rule keeps although the manifest gives other values, apart from fields that autoscalers set
-	// or that the manifest asks to preserve. Other fields are kept only where the manifest gives no value.
+	// instead are the paths of fields that the rule keeps even if the manifest gives other values. It does not list the fields that an
+	// autoscaler sets or that the manifest asks to preserve, although the rule may keep these fields, too. All other fields are kept only
+	// where the manifest gives no value.
 	instead [][]string
 }
 
@@ -153,8 +154,8 @@ func (r kindRules) keepSpecField(field string, overwrite bool) error {
 // keepReplicas keeps the number of replicas if the manifest has none, or if it must be preserved.
 func (r kindRules) keepReplicas() error { return r.keepSpecField("replicas", r.preserveReplicas) }
 
-// keepReplicasAt is keepReplicas for kinds that the libraries do not know. If the path is not known, it keeps the usual field
-// spec.replicas, but only if an autoscaler or the annotation "preserve-replicas" requires that.
+// keepReplicasAt does the same as keepReplicas for kinds that the libraries do not know. If the path is not known, it keeps the usual
+// field spec.replicas, but only if an autoscaler or the annotation "preserve-replicas" requires that.
 func (r kindRules) keepReplicasAt() error {
 	path := r.replicasPath
 	if len(path) == 0 {

@@ -28,8 +28,8 @@ type Options struct {
 	// ForceAnnotations removes the annotations of the live object that the manifest lacks, except the annotations in which Kubernetes, or the
 	// load balancer controller of OpenStack, stores state.
 	ForceAnnotations bool
-	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. Merge removes the labels and
-	// annotations that the manifest has dropped. Nil on the first apply.
+	// Previous is the entry of the status for the object, with the labels and annotations of the last apply. If the manifest lacks one of
+	// these labels or annotations, Merge removes it, unless its live value has changed since. Nil on the first apply.
 	Previous *resourcesv1alpha1.ObjectReference
 	// PreserveReplicas keeps the live number of replicas, because an autoscaler owns it. Merge itself reads the annotation of the manifest
 	// that requests the same.
@@ -52,7 +52,7 @@ func ForCreate(manifest *unstructured.Unstructured, o Options) (*unstructured.Un
 
 // Merge returns the object with which to replace live. Its metadata, except for labels and annotations, and its status come from live. All
 // other fields come from the manifest, except for fields that the rules of its kind or the annotations KeepFields and IgnoreFields keep
-// from live. Errors name the place in the object, but not the object; only errors of InjectLabels do.
+// from live. Errors name the place in the object. Only errors of InjectLabels also name the object itself.
 func Merge(live, manifest *unstructured.Unstructured, o Options) (*unstructured.Unstructured, error) {
 	return merge(live.Object, manifest.Object, o, false)
 }

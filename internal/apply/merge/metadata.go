@@ -74,8 +74,8 @@ func overlayLabels(object map[string]any, injected map[string]string) error {
 	return nil
 }
 
-// mergeMetadata returns live's metadata with merged labels and annotations. The caller has already injected labels into result, which is a
-// copy of the manifest.
+// mergeMetadata returns live's metadata with merged labels and annotations. It also sets the description and origin annotations. The
+// caller has already injected labels into result, which is a copy of the manifest.
 func mergeMetadata(live, result map[string]any, o Options) (map[string]any, error) {
 	liveMetadata, err := mapAt(live, "metadata")
 	if err != nil {
@@ -104,8 +104,8 @@ func mergeMetadata(live, result map[string]any, o Options) (map[string]any, erro
 	return metadata, nil
 }
 
-// ofKubernetes returns the prefixes of the labels and annotations in which Kubernetes stores state of an object. If Espalier removed them,
-// Kubernetes would lose that state, such as the binding of a claim, or add them again.
+// ofKubernetes returns the prefixes of the labels and annotations in which Kubernetes stores state of an object. If Espalier removed such
+// labels and annotations, Kubernetes would lose that state, such as the binding of a claim, or add them again.
 func ofKubernetes(object map[string]any) (labels, annotations []string) {
 	switch (&unstructured.Unstructured{Object: object}).GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: "PersistentVolumeClaim"}, schema.GroupKind{Kind: "PersistentVolume"}:

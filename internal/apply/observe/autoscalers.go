@@ -48,8 +48,8 @@ type AutoscalerOptions struct {
 	Mapper meta.RESTMapper
 	// Namespaces restricts the watches; empty means all.
 	Namespaces []string
-	// OnChange is called with the object that an added, changed or removed autoscaler scales; if a change replaced its target, with both
-	// targets.
+	// OnChange is called with the object that an autoscaler scales if the autoscaler was added or removed, or now sets other fields of the
+	// object. If the autoscaler has a new target, OnChange is called with the old and the new target.
 	OnChange func(kind schema.GroupKind, namespace, name string)
 	Clock    clock.WithDelayedExecution
 	Log      logr.Logger
@@ -65,8 +65,9 @@ func NewAutoscalers(lifetime context.Context, options AutoscalerOptions) *Autosc
 	return &Autoscalers{options: options, lifetime: lifetime, started: map[autoscalerScope]*scalingWatch{}}
 }
 
-// Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. If the API server forbids to read
-// autoscalers, or does not list them in time, Ensure returns an error, because Espalier would otherwise revert the replicas that they set.
+// Ensure waits until all autoscalers are listed. An autoscaler kind that is not served counts as unused. Ensure returns an error if the
+// API server forbids to read autoscalers, does not list them in time, or does not report whether it serves Hvpas: Espalier would otherwise
+// revert the fields that autoscalers set.
 func (a *Autoscalers) Ensure(ctx context.Context) error {
 	resources := []schema.GroupVersionResource{horizontalPodAutoscalers}
 	mapping, err := a.options.Mapper.RESTMapping(hvpaKind.GroupKind(), hvpaKind.Version)

@@ -31,16 +31,17 @@ type PodOptions struct {
 	Client metadata.Interface
 	// Namespaces are the namespaces in which pods are watched; empty means all.
 	Namespaces []string
-	// OnChange is called when the number of a Deployment's pods changed. While that number differs from the Deployment's replicas, it is also
-	// called for every change of one of the pods. It must not block.
+	// OnChange is called when the number of a Deployment's pods begins or ceases to equal the Deployment's replicas, and while the two
+	// numbers differ, for every change of one of its pods. It is also called for a new Deployment, and for all Deployments of a namespace
+	// when their pods are listed, and when the API server denies the watch of their pods or allows it again. It must not block.
 	OnChange func(namespace, name string)
 	Clock    clock.Clock
 	Log      logr.Logger
 }
 
-// Pods counts, for each managed Deployment, the pods that its selector matches. As long as Deployments are watched, it watches the metadata
-// of all pods, with one watch or with one for each of Namespaces. The pods need not have the managed-by label. Pods stores only their
-// labels.
+// Pods counts, for each managed Deployment, the pods that the selector of the Deployment matches. As long as Deployments are watched, Pods
+// watches the metadata of all pods, with one watch, or with one watch for each of Namespaces. The counted pods need not have the
+// managed-by label. Pods stores only the labels of pods.
 type Pods struct {
 	options PodOptions
 	// All watches end when lifetime ends.

@@ -44,8 +44,8 @@ const (
 )
 
 // access records whether the API server allows one watch. A watch that has never run counts as denied from the first refusal on, so that
-// callers do not wait for it. A watch that has run counts as denied once the API server refuses it for deniedAfter. A denied watch is
-// retried as long as it has users.
+// callers do not wait for it. A watch that has run counts as denied once the API server has refused it for deniedAfter. The requests of a
+// denied watch are repeated until the watch is stopped.
 type access struct {
 	clock clock.Clock
 	// firstDenied is closed when the watch is denied for the first time.

@@ -20,9 +20,9 @@ import (
 // RestoreCheck makes a reflector list again when its cluster was restored from a backup.
 //
 // The reflector of client-go resumes a watch at the last resourceVersion that it received. If the restored cluster is at an older version,
-// the API server accepts that watch and sends nothing until the cluster has passed the requested version. So the check lists one object
-// before the reflector resumes a watch that ended before expectedEnd (watches do when the API server stops) or could not be opened. If that
-// listing has an older version than the reflector, Watch returns an error, and the reflector lists all objects.
+// the API server accepts that watch and sends nothing until the cluster has passed the requested version. So before the reflector resumes
+// a watch, the check lists one object if the last watch ended before expectedEnd (for instance, because the API server stopped) or could
+// not be opened. If that listing has an older version than the reflector, Watch returns an error, and the reflector lists all objects.
 //
 // The zero value is not usable; a RestoreCheck serves one reflector.
 type RestoreCheck struct {

@@ -40,8 +40,8 @@ const (
 	configType = "application/vnd.cncf.helm.config.v1+json"
 )
 
-// Ease lifts the limits of a sandbox that depend on the machine, which may be busy, and on the race detector, whose memory exceeds every
-// limit of the sandbox.
+// Ease sets the time limit of a sandbox to a minute, because the machine may be busy. With the race detector, it also removes the memory
+// limit, because the race detector needs more memory than every limit of the sandbox.
 func Ease(memory *uint64, limit *time.Duration) {
 	*limit = time.Minute
 	if WithRaceDetector {

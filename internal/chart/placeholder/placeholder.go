@@ -1,9 +1,9 @@
 // Package placeholder replaces the placeholders in the values of a chart by contents of Secrets and ConfigMaps.
 //
 // A placeholder is {{ .resources.<name>.data.<key> }}, or {{ index .resources "<name>" "data" "<key>" }} for names with other characters
-// than letters, digits and "_". The function b64enc may follow, after "|". It can be a part of a string. A template of Go could do more,
-// for example repeat a text for ever, and its result could change the structure of the values. So this package uses only the parser of Go's
-// templates, and allows placeholders only in strings.
+// than letters, digits and "_". Inside the braces, "| b64enc" may follow, which encodes the content in base64. A string may contain other
+// text around a placeholder. A template of Go could do more, for example repeat a text for ever, and its result could change the structure
+// of the values. So this package uses only the parser of Go's templates, and allows placeholders only in strings.
 package placeholder
 
 import (

@@ -111,8 +111,8 @@ func onlyHTTPS(request *http.Request, via []*http.Request) error {
 
 var query = regexp.MustCompile(`\?[^\s"]*`)
 
-// WithoutQuery returns an error without the queries of URLs, which contain signatures if a registry redirects to a storage, and with
-// bounded texts of the registry.
+// WithoutQuery returns an error whose text has no queries of URLs, because queries contain signatures if a registry redirects to a
+// storage. It shortens the text to maxCause bytes, because the text may come from the registry.
 func WithoutQuery(err error) error {
 	if err == nil {
 		return nil

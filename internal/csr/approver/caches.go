@@ -12,8 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// TargetCache keeps the CertificateSigningRequests for the signer of serving certificates of kubelets, and the addresses of Nodes. If
-// observed is true, requests that are already decided are judged too, and the cache needs more memory for their content.
+// TargetCache keeps the CertificateSigningRequests for the signer of serving certificates of kubelets. Of Nodes it keeps the addresses and
+// the label of control plane nodes. If observed is true, the approver also judges requests that are already decided, and the cache needs
+// more memory for their content.
 func TargetCache(observed bool) cache.Options {
 	keep := keepUndecided
 	if observed {
@@ -28,8 +29,8 @@ func TargetCache(observed bool) cache.Options {
 	}}
 }
 
-// SourceCache keeps names and labels of the Machines in a namespace. If the namespace is empty, it keeps those in all namespaces that the
-// connection is restricted to.
+// SourceCache keeps the names of the Machines in a namespace, and their label with the name of the node. If the namespace is empty, it
+// keeps the Machines in all namespaces that the connection is restricted to.
 func SourceCache(namespace string) cache.Options {
 	by := cache.ByObject{Transform: process.Keeping(keepLabels)}
 	if namespace != "" {
@@ -46,8 +47,9 @@ func keepUndecided(csr *certificatesv1.CertificateSigningRequest) *certificatesv
 	return keepRequest(csr)
 }
 
-// keepRequest removes the fields that nothing reads, not even for a decided request. Of the certificate, only its presence matters. The
-// marker is a new slice, because a part of the old slice would keep all of its memory.
+// keepRequest removes the fields that the approver never reads, not even for a decided request. It replaces the certificate by a marker of
+// one byte, because only the presence of a certificate matters. The marker is a new slice: a part of the old slice would keep all memory
+// of the old slice.
 func keepRequest(csr *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	csr.ManagedFields = nil
 	if len(csr.Status.Certificate) > 0 {

@@ -17,8 +17,8 @@ const (
 	ReasonDenied = "RequestDenied"
 	// ReasonWouldApprove is a Normal Event about a CertificateSigningRequest: it would have been approved without `observeOnly`.
 	ReasonWouldApprove = "WouldApprove"
-	// ReasonWouldDeny is a Warning Event about a CertificateSigningRequest: it would have been denied without `observeOnly`, for the reason in
-	// the note.
+	// ReasonWouldDeny is a Warning Event about a CertificateSigningRequest: without `observeOnly`, the approver would have
+	// denied the request, for the reason in the note.
 	ReasonWouldDeny = "WouldDeny"
 )
 

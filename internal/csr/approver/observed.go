@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/csr/rules"
 )
 
-// Observed remembers the requests that were judged in observe-only mode, so that each is reported once. It also covers requests that
-// another approver has decided, because that approver is usually faster. After a restart, all undecided requests that still exist are
-// reported again. Its methods may be called concurrently. A nil Observed remembers nothing.
+// Observed remembers the requests that the approver judged in observe-only mode, so that it reports each request once. Observed also
+// contains requests that another approver has decided, because that approver is usually faster. After a restart, all undecided requests
+// that still exist are reported again. The methods of Observed may be called concurrently. A nil Observed remembers nothing.
 type Observed struct {
 	// Since is the start time of the process. Requests that were created earlier and are already decided are skipped, because their Nodes may
 	// have changed or may be deleted. Since is compared with the creation timestamps of requests, which the API server sets in whole seconds.

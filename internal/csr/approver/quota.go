@@ -12,11 +12,11 @@ import (
 )
 
 // Quota limits how many requests of one user are processed per period, without delaying other users. It keeps its state in memory, guarded
-// by a lock: a restart gives every user a full quota. It stores nothing for users that send no requests. Its exported fields are set once,
-// before use; methods may be called concurrently.
+// by a lock: a restart gives every user a full quota. It removes the state of a user after the quota of the user is full again. Its
+// exported fields are set once, before use; methods may be called concurrently.
 type Quota struct {
-	// Limit is the number of turns of a user in a period, and the longest wait for a turn. A user that has sent no request for a period has
-	// all turns at once. A request that would have to wait longer is refused.
+	// Limit contains the number of turns of a user in a period, and the longest wait for a turn. A user that has sent no request for a period
+	// has all turns at once. A request that would have to wait longer than the longest wait is refused.
 	Limit config.EspalierCSRRateLimit
 	Clock clock.PassiveClock
 
@@ -44,8 +44,8 @@ type answer struct {
 	refused, news bool
 }
 
-// ask returns when it is the turn of the request with that name and id. Of each name, only the latest id is remembered. A second call for
-// the same request, before forget, uses up no further turn.
+// ask returns when it is the turn of the request with this name and id, or that the request gets no turn. For each name, only the latest
+// id is remembered. A second call of ask for the same request, before forget, uses up no further turn.
 func (q *Quota) ask(name string, id types.UID, user string) answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,13 +2,14 @@
 //
 // The approver watches CertificateSigningRequests of signer kubernetes.io/kubelet-serving in the target cluster. It reads Nodes there, and
 // the metadata of Machines in the source cluster. All these reads are from caches. If the configuration denies identities of the API
-// server, it reads the endpoints of the API server live before each decision: they change, and with a stale list a node could get a
-// certificate for an address of the API server. It writes one final condition into each request and, if configured, Events. Events of Nodes
-// and Machines trigger a reconciliation only if requests wait for them.
+// server, the approver reads the endpoints of the API server live before each decision that depends on them: the endpoints change, and
+// with a stale list a node could get a certificate for an address of the API server. The approver writes one final condition into each
+// request and, if configured, Events; in observe-only mode it writes no condition. A change of a Node or Machine triggers a reconciliation
+// only if requests wait for this object.
 //
-// If the process dies before the write, the request is undecided, and the next process finds it when it lists. If it dies after the write,
-// the next process skips the request. If another approver decides at the same time, the first write wins: the write carries the version
-// that was judged.
+// If the process dies before the write, the request is undecided, and the next process finds the request when it lists. If the process
+// dies after the write, the next process skips the request. If another approver decides at the same time, the first write wins: the write
+// carries the version of the request that was judged.
 package approver
 
 import (
@@ -128,9 +129,9 @@ func (r *Reconciler) turn(ctx context.Context, csr *certificatesv1.CertificateSi
 	return place.refused, ctrl.Result{}
 }
 
-// wait requeues the request for the time at which it must no longer wait for the missing object. If the object appears earlier, its watch
-// triggers a reconciliation. The age must be the one that the verdict used: with a later one, the remaining time could be 0, and the
-// request would never be requeued.
+// wait requeues the request for the time at which the request must no longer wait for the missing object. If the object appears earlier,
+// its watch triggers a reconciliation. The age must be the age that the verdict used: with a later age, the remaining time could be 0, and
+// the request would never be requeued.
 func (r *Reconciler) wait(ctx context.Context, age time.Duration, verdict rules.Verdict) ctrl.Result {
 	left := min(r.Rules.Patience()-age, r.Rules.Patience())
 	r.Metrics.postponed(verdict.Reason)

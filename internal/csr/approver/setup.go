@@ -46,8 +46,9 @@ func (r *Reconciler) SetupWithManager(lifetime context.Context, mgr ctrl.Manager
 	return builder.Complete(conflict.RetryAtOnce(r))
 }
 
-// prepareCaches requests all informers before the manager starts, so that their caches are filled before the first decision. Otherwise the
-// first decision would have to wait for a list.
+// prepareCaches requests the informers for Nodes and Machines, and the indexes of Machines and requests, before the manager starts, so
+// that the caches are filled before the first decision. Otherwise the first decision would have to wait for a list. Without checks of
+// Machines, or without a wait for objects, it leaves out the part that is not needed.
 func (r *Reconciler) prepareCaches(lifetime context.Context, mgr ctrl.Manager, target cluster.Cluster) error {
 	if _, err := target.GetCache().GetInformer(lifetime, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watch Nodes: %w", err)

@@ -31,8 +31,8 @@ type Objects struct {
 // refuses it.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// Endpoints are names and addresses at which API servers listen. Unlike the names and addresses of Service default/kubernetes they
-// may belong to a Node: the Node that an API server runs on.
+// Endpoints are names and addresses at which API servers listen. The names and addresses of Service default/kubernetes belong to no Node;
+// an endpoint may belong to a Node: the Node on which an API server runs.
 type Endpoints struct {
 	Names []Pattern
 	IPs   []netip.Prefix
@@ -41,8 +41,8 @@ type Endpoints struct {
 // NodeName is the name of the node that a request is for. It is valid once JudgeRequest has approved.
 func (request Request) NodeName() string { return strings.TrimPrefix(request.CommonName, UserPrefix) }
 
-// JudgeObjects compares a request that JudgeRequest has approved with the facts about the node. Age is the age of the request. The first
-// check that fails determines the reason.
+// JudgeObjects compares a request that JudgeRequest has approved with the facts about the node. The parameter age is the age of the
+// request. The first check that fails determines the reason.
 func (r Rules) JudgeObjects(request Request, objects Objects, age time.Duration) Verdict {
 	if !objects.NodeExists {
 		return r.missing(NodeMissing, age, fmt.Sprintf("could not find node object with name %q", request.NodeName()))
@@ -111,9 +111,9 @@ func (r Rules) missing(reason Reason, age time.Duration, denial string) Verdict 
 	return denied(reason, denial)
 }
 
-// requestable returns the addresses of a Node, divided into names and IP addresses as the kubelet does for its request: it leaves out empty
-// addresses, and IP addresses with a zone, and treats a Hostname that is an IP address as an IP address. An address of type InternalIP or
-// ExternalIP that is not an IP address is returned too, to be denied.
+// requestable returns the addresses of a Node, divided into names and IP addresses as the kubelet does for its request. It leaves out
+// empty addresses, and IP addresses with a zone. A Hostname that is an IP address counts as an IP address. An address of type InternalIP
+// or ExternalIP that is not an IP address is returned as an IP address, so that it is denied.
 func requestable(all []corev1.NodeAddress) (names, ips []string) {
 	for _, each := range all {
 		ip, err := parseAsKubelet(each.Address)
@@ -137,8 +137,8 @@ func parseAsKubelet(text string) (netip.Addr, error) {
 	return netip.ParseAddr(text)
 }
 
-// agree reports whether two lists contain the same elements or, if subset is true, whether all elements of wanted are in there. It uses
-// sets, because the lists in a request can be long.
+// agree reports whether the lists wanted and there contain the same elements. If subset is true, it reports whether the list there
+// contains all elements of the list wanted. It uses sets, because the lists in a request can be long.
 func agree[T comparable](subset bool, wanted, there []T) bool {
 	return sets.New(there...).HasAll(wanted...) && (subset || sets.New(wanted...).HasAll(there...))
 }

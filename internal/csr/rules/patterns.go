@@ -45,8 +45,8 @@ func labels(name string) []string {
 	return strings.Split(strings.ToLower(strings.TrimSuffix(name, ".")), ".")
 }
 
-// isPartial reports whether a name has a wildcard within a label, such as kube*.example.com. Some clients match it with any label that
-// fits, others with no label at all.
+// isPartial reports whether a name has a wildcard within a label, such as kube*.example.com. Some clients accept such a name for every
+// label that fits the pattern, other clients accept it for no label at all.
 func isPartial(name []string) bool {
 	return slices.ContainsFunc(name, func(label string) bool { return label != wildcard && strings.Contains(label, wildcard) })
 }
@@ -71,8 +71,8 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// addressOf parses a DNS name that is an IP address, of any family and in any notation. Such a DNS name matters, because some clients
-// search for addresses among the DNS names.
+// addressOf parses a DNS name that is an IP address, of any family and in any notation that netip.ParseAddr accepts. Such a DNS name
+// matters, because some clients search for addresses among the DNS names.
 func addressOf(name string) (ip netip.Addr, found bool) {
 	ip, err := netip.ParseAddr(strings.TrimSuffix(name, "."))
 	return ip.Unmap().WithZone(""), err == nil

@@ -28,8 +28,8 @@ type Request struct {
 	Expiration time.Duration
 }
 
-// Read parses a request. Of several PEM blocks it reads only the first, like the API server and the signer. The error never contains bytes
-// of the request.
+// Read parses a request. Of several PEM blocks it reads only the first, like the API server and the signer. The error does not contain the
+// request; it can contain a URI among the subject alternative names that cannot be parsed.
 func Read(spec certificatesv1.CertificateSigningRequestSpec) (Request, error) {
 	block, _ := pem.Decode(spec.Request)
 	if block == nil || block.Type != blockType {

@@ -18,9 +18,9 @@ import (
 
 var bootstrapToken = regexp.MustCompile(`^([a-z0-9]{6})\.[a-z0-9]{16}$`)
 
-// cleanUp deletes the credentials of the bootstrap: first in the garden cluster, if they have requested the certificate, then the Secret
-// that names them. The argument used is nil if this run has not used them: then they may belong to another program, and stay in the garden
-// cluster.
+// cleanUp deletes the credentials of the bootstrap. The parameter used contains these credentials if this run has requested the
+// certificate with them. Then cleanUp first deletes them in the garden cluster. If used is nil, the credentials may belong to another
+// program, and stay in the garden cluster. In both cases, cleanUp deletes the Secret with the bootstrap kubeconfig.
 func (m *Manager) cleanUp(ctx context.Context, credentials, used *rest.Config) error {
 	if m.Settings.Bootstrap == nil {
 		return nil
@@ -49,8 +49,8 @@ func (m *Manager) cleanUp(ctx context.Context, credentials, used *rest.Config) e
 	return nil
 }
 
-// deleteToken deletes a bootstrap token, or the ServiceAccount of a token and its binding to the role of bootstrappers. It keeps a
-// ServiceAccount without such a binding, because it may have other purposes.
+// deleteToken deletes a bootstrap token. If the token is of a ServiceAccount, deleteToken deletes the ServiceAccount and its binding to
+// the role of bootstrappers. It keeps a ServiceAccount without such a binding, because the ServiceAccount may have other purposes.
 func deleteToken(ctx context.Context, garden client.Client, token string) error {
 	if found := bootstrapToken.FindStringSubmatch(token); found != nil {
 		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + found[1]}}

@@ -58,9 +58,10 @@ type Credentials struct {
 	Certificate *x509.Certificate
 }
 
-// Credentials returns the credentials in the Secret. If there are none, or if their certificate has expired, it requests a certificate with
-// the bootstrap kubeconfig, which may take minutes. Then it deletes the credentials that are no longer needed. It calls Check before it
-// requests anything and before it writes or deletes a Secret.
+// Credentials returns the credentials in the Secret. If the Secret does not exist, or if its certificate has expired, Credentials requests
+// a certificate with the bootstrap kubeconfig, which may take minutes. Then it deletes the credentials that are no longer needed.
+// Credentials calls Check before it requests a certificate, and before it writes or deletes a Secret. If the bootstrap kubeconfig does not
+// have the rights for Check, the request for the certificate goes on, and Check is called again with the new certificate.
 func (m *Manager) Credentials(ctx context.Context) (*Credentials, error) {
 	found, err := m.stored(ctx)
 	if err != nil {
@@ -124,9 +125,9 @@ func (m *Manager) secret(ctx context.Context, key client.ObjectKey) (*corev1.Sec
 	return secret, m.Await(ctx, func(ctx context.Context) error { return m.Seed.Get(ctx, key, secret) })
 }
 
-// bootstrap requests the first certificate, and returns it with the credentials that have requested it. If another replica stores a
-// certificate in the meantime, bootstrap returns the credentials of that replica, and first is nil: the other replica deletes the
-// credentials of the bootstrap.
+// bootstrap requests a certificate with the bootstrap kubeconfig. The result found contains the certificate, and the result first contains
+// the credentials of the bootstrap kubeconfig. If another replica stores a certificate in the meantime, bootstrap returns the credentials
+// of that replica, and first is nil: the other replica deletes the credentials of the bootstrap.
 func (m *Manager) bootstrap(ctx context.Context) (found *Credentials, first *rest.Config, err error) {
 	if m.Settings.Bootstrap == nil {
 		return nil, nil, fmt.Errorf("there is no Secret %s with a valid client certificate for the garden cluster: create it, or name a Secret "+
@@ -185,8 +186,9 @@ func (m *Manager) Renew(ctx context.Context, current *rest.Config) error {
 	return err
 }
 
-// withAuthority returns the credentials with the certificate authority that the garden cluster publishes. If it differs from the authority
-// in the kubeconfig, the Secret is changed, unless the API server could not be reached with it.
+// withAuthority returns the credentials with the certificate authority that the garden cluster publishes. If this authority differs from
+// the authority in the kubeconfig, withAuthority writes the new authority into the Secret. It changes nothing if the API server cannot be
+// reached with the published authority, or if the kubeconfig contains no authority.
 func (m *Manager) withAuthority(ctx context.Context, found *Credentials) (*Credentials, error) {
 	if len(found.Config.CAData) == 0 {
 		return found, nil // the authorities of the system are used
@@ -226,8 +228,8 @@ func (m *Manager) authority(ctx context.Context, with *rest.Config) []byte {
 	return []byte(published.Data[authorityKey])
 }
 
-// store writes the kubeconfig with these credentials into the Secret, and removes the request for a renewal. If the Secret was created in
-// the meantime by another replica, its credentials are returned.
+// store writes the kubeconfig with these credentials into the Secret, and removes the request for a renewal from the Secret. If another
+// replica has created the Secret in the meantime, store returns the credentials of that replica.
 func (m *Manager) store(ctx context.Context, credentials *rest.Config) (*Credentials, error) {
 	kubeconfig, err := kubeconfigOf(credentials)
 	if err != nil {

@@ -25,10 +25,10 @@ const (
 	maxPause    = 5 * time.Minute
 )
 
-// Runnables returns the two parts that the process runs with these credentials. The watcher runs in every replica: it watches the Secret
-// for both, and ends the process when the Secret contains other credentials or is deleted, or when the certificate expires. The next
-// process reads the Secret again. The renewer runs in the leader: it renews the certificate in time, or when an annotation of the Secret
-// requests it.
+// Runnables returns the watcher and the renewer, which the process runs with these credentials. The watcher runs in every replica: it
+// watches the Secret for itself and for the renewer, and ends the process when the Secret contains other credentials or is deleted, or
+// when the certificate expires. The next process reads the Secret again. The renewer runs in the leader: it renews the certificate in
+// time, or when an annotation of the Secret requests a renewal.
 func (m *Manager) Runnables(current *Credentials) []manager.Runnable {
 	s := &observed{key: m.Settings.Kubeconfig, wakeWatcher: make(chan struct{}, 1), wakeRenewer: make(chan struct{}, 1)}
 	return []manager.Runnable{

@@ -27,8 +27,8 @@ const (
 	patience   = 15 * time.Minute
 )
 
-// request returns credentials with a new client certificate for the same API server. It waits until the request is approved and signed, or
-// until the function giveUp returns an error.
+// request returns credentials with a new client certificate for the same API server. It waits until the request is approved and signed. It
+// returns an error if the request is denied or fails, if the function giveUp returns an error, or after 15 minutes.
 func (m *Manager) request(ctx context.Context, with *rest.Config, giveUp func(context.Context) error) (*rest.Config, error) {
 	garden, err := m.Connect(with)
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package bootstrap gets and renews the client certificate with which extension-controller connects to the garden cluster, as gardenlet
-// does: with the kubeconfig of a bootstrap Secret it creates a CertificateSigningRequest, which gardener-controller-manager approves, and
-// keeps a kubeconfig with the certificate in another Secret. It reads and writes these two Secrets in the cluster of the Seed.
+// Package bootstrap gets and renews the client certificate with which extension-controller connects to the garden cluster. It does this as
+// gardenlet does: with the kubeconfig of a bootstrap Secret it creates a CertificateSigningRequest, and gardener-controller-manager
+// approves this request. The package keeps a kubeconfig with the certificate in another Secret. It reads and writes both Secrets in the
+// cluster of the Seed.
 //
-// If the process dies before the Secret is written, the next one requests another certificate. If it dies afterwards, the next one uses the
-// Secret, and deletes the credentials that are no longer needed.
+// If the process dies before it writes the Secret, the next process requests another certificate. If the process dies afterwards, the next
+// process uses the Secret, and deletes the credentials that are no longer needed.
 package bootstrap
 
 import (
@@ -21,8 +22,8 @@ const (
 	// userPrefix is the common name of certificates before the name of the Seed, and group their organization.
 	userPrefix = "gardener.cloud:system:seed:"
 	group      = "gardener.cloud:system:seeds"
-	// bootstrapperRole is the role of ServiceAccounts that may request certificates. The name of their binding is this name, followed by
-	// namespace and name of the ServiceAccount.
+	// bootstrapperRole is the role of ServiceAccounts that may request certificates. The name of the binding of a ServiceAccount begins with
+	// the name of this role, and continues with the namespace and name of the ServiceAccount.
 	bootstrapperRole = "gardener.cloud:system:seed-bootstrapper"
 )
 

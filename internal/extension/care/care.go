@@ -2,7 +2,7 @@
 // ControllerInstallation from the conditions of its ManagedResource.
 //
 // It watches the ManagedResources of extensions in the Seed's cluster and writes the status of ControllerInstallations in the garden. It
-// keeps nothing.
+// keeps no state of its own.
 package care
 
 import (
@@ -38,8 +38,8 @@ const (
 
 // Reasons of the conditions.
 const (
-	// reasonUnreadable goes with Installed=Unknown, Healthy=Unknown, Progressing=Unknown: the ManagedResource does not exist or cannot be
-	// read.
+	// reasonUnreadable goes with Installed=Unknown, Healthy=Unknown, Progressing=Unknown: the ManagedResource does not exist any more, or
+	// does not belong to the installation.
 	reasonUnreadable = "SeedReadError"
 	// reasonInstalled goes with Installed=True: all objects of the extension are applied.
 	reasonInstalled = "InstallationSuccessful"

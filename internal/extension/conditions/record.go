@@ -1,5 +1,5 @@
-// Package conditions writes the conditions of ControllerInstallations. Several controllers write conditions of one object: each of them
-// changes only its own ones, and a write fails with a conflict if another controller was faster.
+// Package conditions writes the conditions of ControllerInstallations. Several controllers write conditions of one object. Each controller
+// changes only the conditions that it judges. A write fails with a conflict if another controller has changed the object before.
 package conditions
 
 import (
@@ -15,8 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// InstallationFailed is the reason of the condition Installed while the installation cannot write its objects. Only the installation
-// replaces it: the ManagedResource of the last successful installation says nothing about it.
+// InstallationFailed is the reason of the condition Installed while the installation controller cannot write the objects of an
+// installation. Only the installation controller replaces this condition: the ManagedResource of the last successful installation says
+// nothing about the failed one.
 const InstallationFailed = "InstallationFailed"
 
 // maxMessage bounds messages, in bytes.

@@ -21,15 +21,18 @@ const (
 	reasonNoSeed = "SeedNotFound"
 	// reasonSeedRead goes with Valid=Unknown: the Seed cannot be read.
 	reasonSeedRead = "SeedReadError"
-	// reasonChartInvalid goes with Valid=False: the ControllerDeployment cannot be read, or does not describe a chart.
+	// reasonChartInvalid goes with Valid=False: the ControllerDeployment does not exist, or does not describe a chart.
 	//
 	// Remedy: correct the ControllerDeployment.
 	reasonChartInvalid = "ChartInformationInvalid"
-	// reasonNotPulled goes with Valid=False: the registry does not return the chart, or no key of the chart policy has signed it.
+	// reasonNotPulled goes with Valid=False: the registry does not return the chart, no key of the chart policy has signed the chart, or a
+	// Secret for the registry cannot be read.
 	//
-	// Remedy: see the message. A digest that is recorded in the status is not resolved again; change the reference for another chart.
+	// Remedy: see the message. A digest that is recorded in the status is not resolved again; to get another chart, change the reference in
+	// the ControllerDeployment.
 	reasonNotPulled = "OCIChartCannotBePulled"
-	// reasonValues goes with Valid=False: the values refer to a resource that does not exist, or are not values.
+	// reasonValues goes with Valid=False: a Secret or ConfigMap in `resources` cannot be read or does not have the required label, or the
+	// values cannot be computed.
 	//
 	// Remedy: correct `resources` or `values` of the ControllerDeployment.
 	reasonValues = "RenderingHelmValuesFailed"
@@ -37,8 +40,8 @@ const (
 	//
 	// Remedy: correct the chart or its values.
 	reasonNotRendered = "ChartCannotBeRendered"
-	// reasonPolicy goes with Valid=False: the chart has objects that the chart policy forbids. Nothing of it was applied. Gardener does not
-	// know this reason.
+	// reasonPolicy goes with Valid=False: the chart policy forbids the chart or an object in it, or the chart asks for the identity of
+	// another extension in the garden. No object of this version of the chart was applied. Gardener does not know this reason.
 	//
 	// Remedy: change the chart, or the chart policy in the configuration of the program.
 	reasonPolicy = "ChartPolicyViolated"
@@ -54,8 +57,8 @@ const (
 	reasonFailed = "InstallationFailed"
 	// reasonDeletionPending goes with Installed=False: objects of a deleted installation still exist. The message names them.
 	reasonDeletionPending = "DeletionPending"
-	// reasonDeletionFailed goes with Installed=False: an object of a deleted installation cannot be deleted, or an object of another program
-	// has its name.
+	// reasonDeletionFailed goes with Installed=False: the objects of an installation that is being deleted cannot be deleted or read, or an
+	// object of another program has the name of such an object.
 	//
 	// Remedy: see the message.
 	reasonDeletionFailed = "DeletionFailed"
@@ -97,8 +100,8 @@ func uninstallable(reason string, err error) error {
 	return &failure{installed(reason, err.Error()), err}
 }
 
-// pending returns the verdict about a new installation, or about one that succeeds after a failure. An installation that was applied before
-// keeps its condition: the care controller continues from the ManagedResource.
+// pending returns the verdict about a new installation, or about an installation that succeeds after a failure. An installation that was
+// applied before keeps its condition, and the care controller updates this condition from the ManagedResource.
 func pending(name string) conditions.Verdict {
 	v := installed(reasonPending, `Installation of ManagedResource "`+name+`" is still pending.`)
 	v.Initial = true

@@ -18,8 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// cluster returns the client that writes the objects of an installation. It labels them with the name of the installation, and deletes only
-// objects with this label.
+// cluster returns the client that writes the objects of an installation. The client labels the objects with the name of the installation,
+// and deletes only objects with this label.
 func (r *Reconciler) cluster(ci *corev1beta1.ControllerInstallation) rollout.Cluster {
 	return rollout.Cluster{
 		Client: r.Seed, FieldManager: r.FieldManager, Predecessor: predecessor,
@@ -68,9 +68,9 @@ func (r *Reconciler) deploy(
 	return r.revokeAccess(ctx, ci, found)
 }
 
-// checkNames returns an error if the ManagedResource of the installation, or an object of the chart outside of the namespace of the
-// installation, exists and does not belong to the installation. It does not check objects inside of this namespace. It returns the
-// ManagedResource; nil if there is none.
+// checkNames checks the ManagedResource of the installation, and the objects of the chart outside of the namespace of the installation. It
+// returns an error if one of these objects exists and does not belong to the installation. It does not check objects inside of the
+// namespace of the installation. It returns the metadata of the ManagedResource; nil if there is no ManagedResource.
 func (r *Reconciler) checkNames(ctx context.Context, ci *corev1beta1.ControllerInstallation, manifests chart.Manifests) (
 	*metav1.PartialObjectMetadata, error,
 ) {
@@ -151,8 +151,8 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, ci *corev1beta1.Contro
 	return nil
 }
 
-// grantAccess writes the Secrets by which the extension connects to the garden, if it gets access. If it gets access, and no workload uses
-// it, grantAccess writes only the kubeconfig.
+// grantAccess writes the Secrets by which the extension connects to the garden: the kubeconfig, and the Secret for the token. If no
+// workload uses the access, it writes only the kubeconfig. If the extension gets no access, it writes nothing.
 func (r *Reconciler) grantAccess(
 	ctx context.Context, ci *corev1beta1.ControllerInstallation, found observed, kubeconfig *corev1.Secret,
 ) error {
@@ -172,8 +172,11 @@ func (r *Reconciler) grantAccess(
 	return r.cluster(ci).DeployTyped(ctx, token)
 }
 
-// revokeAccess removes the access to the garden that an extension had before its ControllerDeployment or its chart changed, unless
-// grantAccess grants it again. The Secret with the token is deleted first, so that no client creates the ServiceAccount again.
+// revokeAccess removes the access to the garden that an extension had before its ControllerDeployment or its chart changed. If the
+// extension gets access, and a workload uses it, revokeAccess removes nothing. If the extension gets access, and no workload uses it,
+// revokeAccess deletes only the Secret with the token. If the extension gets no access, revokeAccess then also deletes the kubeconfigs,
+// and the ServiceAccount in the garden. It deletes the Secret with the token first, so that token-controllers do not create the
+// ServiceAccount again.
 func (r *Reconciler) revokeAccess(ctx context.Context, ci *corev1beta1.ControllerInstallation, found observed) error {
 	if found.inject && found.wantsAccess {
 		return nil

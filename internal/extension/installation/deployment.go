@@ -40,8 +40,8 @@ type resource struct{ kind, name string }
 // errNotHelm means that a ControllerDeployment is for another program than this one.
 var errNotHelm = errors.New("the ControllerDeployment does not have a Helm chart")
 
-// parseDeployment reads a ControllerDeployment of core.gardener.cloud/v1, or of v1beta1, where the chart is part of the configuration of
-// the type helm. It returns errNotHelm for another type. Errors contain no values.
+// parseDeployment reads a ControllerDeployment of core.gardener.cloud/v1 or v1beta1. In v1beta1, the chart is in the field providerConfig,
+// and the type must be helm. parseDeployment returns errNotHelm for another type. Errors contain no values.
 func parseDeployment(o *unstructured.Unstructured) (deployment, error) {
 	var d deployment
 	helm, isV1 := o.Object["helm"].(map[string]any)
@@ -131,8 +131,8 @@ func parseResources(o *unstructured.Unstructured) (map[string]resource, error) {
 	return resources, nil
 }
 
-// resolved returns the values with the data of the resources in the place of the placeholders. A ControllerDeployment without resources
-// has no placeholders. Errors contain no values.
+// resolved returns the values, with the data of the resources in the place of the placeholders. If the ControllerDeployment has no
+// resources, resolved returns the values unchanged. Errors contain no values.
 func (d deployment) resolved(data placeholder.Resources) (map[string]any, error) {
 	if len(d.resources) == 0 || len(d.values) == 0 {
 		return d.values, nil

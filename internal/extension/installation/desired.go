@@ -109,8 +109,8 @@ func kubeconfigSecret(namespace string, garden *rest.Config) (*corev1.Secret, er
 	return secret, nil
 }
 
-// tokenSecret returns the Secret in which token-controllers keep a token for the extension. It has no data, so that its deployment keeps
-// the token.
+// tokenSecret returns the Secret in which token-controllers keep a token for the extension. The returned Secret has no data, so that the
+// token stays in the cluster when the Secret is written again.
 func tokenSecret(ci *corev1beta1.ControllerInstallation) (*corev1.Secret, error) {
 	accountLabels, err := json.Marshal(map[string]string{corev1beta1.LabelControllerRegistrationName: ci.Spec.RegistrationRef.Name})
 	if err != nil {
@@ -132,8 +132,8 @@ func tokenSecret(ci *corev1beta1.ControllerInstallation) (*corev1.Secret, error)
 	}, nil
 }
 
-// inject gives the workloads of a chart access to the garden, or at least the name of the Seed. It returns whether any of them wants
-// access.
+// inject gives the workloads of a chart access to the garden, or at least the name of the Seed. It returns whether any workload in the
+// namespace of the installation wants access.
 func inject(access gardenaccess.Access, manifests chart.Manifests) (wanted bool, err error) {
 	for _, manifest := range manifests {
 		for _, each := range manifest.Objects {
@@ -168,8 +168,8 @@ func managedResource(ci *corev1beta1.ControllerInstallation, data map[string][]b
 	return rollout.Unstructured(secret.Build(), set)
 }
 
-// planned copies the annotation Plan of the installation to the ManagedResource, whose changes are then published and not made. When the
-// annotation is removed from the installation, the ManagedResource gets the value "false".
+// planned copies the annotation Plan of the installation to the ManagedResource. With this annotation, the changes of the ManagedResource
+// are published and not made. When a user removes the annotation from the installation, the ManagedResource gets the value "false".
 func planned(set *unstructured.Unstructured, ci *corev1beta1.ControllerInstallation, live metav1.Object) {
 	value, asked := ci.Annotations[resourcesv1alpha1.Plan]
 	if _, was := live.GetAnnotations()[resourcesv1alpha1.Plan]; !asked && !was {

@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/chart"
 )
 
-// foreignAccess returns the breaches of a chart that asks for the identity of another extension in the garden: a Secret for a token may
-// name any ServiceAccount and any labels of it, and both give rights. The API server of the garden gives the rights of the Seed to the
-// ServiceAccounts with the prefix of installations.
+// foreignAccess returns the breaches of a chart that asks for the identity of another extension in the garden. A Secret for a token may
+// name any ServiceAccount, and any labels for the ServiceAccount. Both the name and the labels give rights: the API server of the garden
+// gives the rights of the Seed to the ServiceAccounts with the prefix of installations.
 func foreignAccess(ci *corev1beta1.ControllerInstallation, manifests chart.Manifests) []chart.Breach {
 	var found []chart.Breach
 	for _, manifest := range manifests {

@@ -39,8 +39,8 @@ func pinnedChart(status corev1beta1.ControllerInstallationStatus) (pinned, error
 	return p, nil
 }
 
-// digestFor returns the digest to pull for a reference; "" if it must be resolved. A digest in the reference wins over the recorded digest,
-// which any client that writes the status can change.
+// digestFor returns the digest to pull for a reference; "" if the reference must be resolved. A digest in the reference takes precedence
+// over the recorded digest, because any client that writes the status can change the recorded digest.
 func (p pinned) digestFor(reference string) string {
 	if _, digest, found := strings.Cut(reference, "@"); found {
 		return digest

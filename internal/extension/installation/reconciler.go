@@ -1,13 +1,14 @@
 // Package installation installs the extensions that the ControllerInstallations of one Seed ask for, in the cluster of the Seed.
 //
-// It watches ControllerInstallations in the garden, and in the Seed's cluster the ManagedResources and namespaces of extensions, and the
-// metadata of the Secrets that it wrote. It reads ControllerRegistrations, ControllerDeployments, the Seed, and Secrets for charts live in
-// the garden: they are large or secret, and change seldom. In the Seed's cluster it writes a namespace, the Secrets by which the extension
-// reaches the garden, and a ManagedResource with the objects of the chart. In the garden it writes the finalizer and the status, and
-// deletes the ServiceAccount of a deleted installation.
+// It watches ControllerInstallations in the garden. In the Seed's cluster it watches the ManagedResources and namespaces of extensions,
+// and the metadata of the Secrets that it wrote. It reads ControllerRegistrations, ControllerDeployments, the Seed, and Secrets and
+// ConfigMaps for charts live in the garden: they are large or secret, and change seldom. In the Seed's cluster it writes a namespace, the
+// Secrets by which the extension reaches the garden, and a ManagedResource with the objects of the chart. In the garden it writes the
+// finalizer and the status of ControllerInstallations, and deletes the ServiceAccount of an extension that is uninstalled or loses its
+// access to the garden.
 //
-// If the process dies, the next one repeats the steps: each of them changes nothing if it was done. The digest of a chart is in the status
-// before the first object is written, so that the repetition installs the same chart.
+// If the process dies, the next process repeats the steps. A step that was done before changes nothing. The digest of a chart is in the
+// status before the first object is written, so that the repetition installs the same chart.
 package installation
 
 import (
@@ -99,8 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if cached.DeletionTimestamp == nil {
 		found, unknown = r.observe(ctx, cached)
 	}
-	// The installation is read after its ControllerDeployment: a plan that was asked for before the latter changed is made. And the cache may
-	// not have the last write of this controller yet: a condition that equals the cached one, but not the live one, would not be written.
+	// The installation is read live, and after its ControllerDeployment. So if a user first asks for a plan and then changes the
+	// ControllerDeployment, a reconciliation that has read the new ControllerDeployment also makes the plan. And the cache may not have the
+	// last write of this controller yet: a condition that equals the cached condition, but not the live one, would not be written.
 	ci := &corev1beta1.ControllerInstallation{}
 	if err := r.GardenLive.Get(ctx, request.NamespacedName, ci); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -333,8 +335,8 @@ func (r *Reconciler) readIdentity(ctx context.Context) (string, error) {
 	return identity.Data[key.Name], nil
 }
 
-// readResources returns the data of the Secrets and ConfigMaps that values may refer to. As gardenlet, it refuses objects that are not
-// labeled for this, so that the author of a ControllerDeployment cannot read all Secrets of the namespace.
+// readResources returns the data of the Secrets and ConfigMaps that values may refer to. As gardenlet does, it refuses objects without the
+// label for this purpose, so that the author of a ControllerDeployment cannot read all Secrets of the namespace.
 func (r *Reconciler) readResources(ctx context.Context, d deployment) (placeholder.Resources, error) {
 	all := placeholder.Resources{}
 	for name, each := range d.resources {

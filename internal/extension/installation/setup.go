@@ -35,8 +35,8 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
-// ManagedResources returns the options of the cache of the Seed's cluster for ManagedResources. It contains only ManagedResources that
-// install extensions.
+// ManagedResources returns the options of the cache of the Seed's cluster for ManagedResources. With these options, the cache contains
+// only ManagedResources that install extensions.
 func ManagedResources() cache.ByObject {
 	return cache.ByObject{Namespaces: map[string]cache.Config{GardenNamespace: {}}, Label: ofInstallations()}
 }
@@ -53,12 +53,13 @@ func Namespaces() cache.ByObject {
 	return cache.ByObject{Label: kubelabels.SelectorFromSet(kubelabels.Set{labelRole: roleExtension})}
 }
 
-// Secrets returns the options of the same cache for Secrets. It contains only the metadata of the Secrets that the controller wrote: those
-// with the objects of charts, with kubeconfigs for the garden, and with tokens.
+// Secrets returns the options of the same cache for Secrets. With these options, the cache contains only Secrets that the controller
+// wrote: with the objects of charts, with kubeconfigs for the garden, and with tokens. The controller watches only the metadata of these
+// Secrets.
 func Secrets() cache.ByObject { return cache.ByObject{Label: ofInstallations()} }
 
-// Installations returns the options of the cache of the garden for ControllerInstallations. It contains only the ControllerInstallations of
-// the Seed.
+// Installations returns the options of the cache of the garden for ControllerInstallations. With these options, the cache contains only
+// the ControllerInstallations of the Seed.
 func Installations(seed string) cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector("spec.seedRef.name", seed)}
 }
@@ -78,8 +79,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, garden cache.Cache, work
 		Complete(conflict.RetryAtOnce(r))
 }
 
-// installationEvent enqueues an installation that is new, begins to be deleted, or whose references changed: gardener-controller-manager
-// writes the versions of the objects that they refer to. A resync enqueues it, too.
+// installationEvent enqueues an installation that is new or begins to be deleted, or whose generation, references, annotation Plan or
+// annotation for Pod security changed. The references contain versions: gardener-controller-manager writes the versions of the referenced
+// objects into them. A resync enqueues the installation, too.
 func installationEvent(_ context.Context, before, after *corev1beta1.ControllerInstallation, q process.Queue) {
 	if after == nil || before != nil && !isDue(before, after) {
 		return

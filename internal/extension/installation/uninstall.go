@@ -26,10 +26,11 @@ var errLeft = fmt.Errorf("%w: these objects still exist", errWaiting)
 
 const leftPause = 5 * time.Second
 
-// uninstall deletes the objects of an installation in this order: the ManagedResource, with the objects of the chart; its Secrets; the
-// namespace, with the Secrets for access to the garden; the ServiceAccount in the garden. While the Secrets for access exist,
-// token-controllers would create the ServiceAccount again. At the end it reads live that nothing is left in both clusters. A
-// ManagedResource or namespace of the same name that does not belong to the installation stays, and fails the deletion.
+// uninstall deletes the objects of an installation in this order: the ManagedResource, with the objects of the chart; the Secrets of the
+// ManagedResource; the namespace, with the Secrets for access to the garden; the ServiceAccount in the garden. The ServiceAccount comes
+// last, because token-controllers would create it again while the Secrets for access exist. At the end, uninstall reads live that these
+// objects are gone from both clusters. A ManagedResource or namespace of the same name that does not belong to the installation stays, and
+// fails the deletion.
 func (r *Reconciler) uninstall(ctx context.Context, ci *corev1beta1.ControllerInstallation) ([]conditions.Verdict, error) {
 	if !controllerutil.ContainsFinalizer(ci, corev1beta1.FinalizerControllerInstallation) {
 		return nil, nil
@@ -73,8 +74,8 @@ func (r *Reconciler) deleteSet(ctx context.Context, ci *corev1beta1.ControllerIn
 	return nil
 }
 
-// waitForSet returns an error that says that the deletion of the ManagedResource is pending, and for which objects it waits. It never
-// returns nil: only the next attempt finds that the ManagedResource is gone.
+// waitForSet returns an error: the deletion of the ManagedResource is pending. The error also contains the objects that the deletion waits
+// for. waitForSet never returns nil: only the next attempt finds that the ManagedResource is gone.
 func (r *Reconciler) waitForSet(ctx context.Context, ci *corev1beta1.ControllerInstallation) error {
 	live, err := rollout.Find(ctx, r.Seed, GardenNamespace, ci.Name, &resourcesv1alpha1.ManagedResource{})
 	if err != nil {
@@ -91,8 +92,8 @@ func (r *Reconciler) waitForSet(ctx context.Context, ci *corev1beta1.ControllerI
 	return fmt.Errorf("%w: %s", errWaiting, message)
 }
 
-// setSecrets returns the names of the Secrets with the contents of the ManagedResource. gardenlet did not mark the Secrets that it created;
-// they have the same names, and are left to the garbage collector.
+// setSecrets returns the names of the Secrets with the contents of the ManagedResource. It does not return Secrets that gardenlet created,
+// because they do not have the label of the installation. The garbage collector deletes them.
 func (r *Reconciler) setSecrets(ctx context.Context, ci *corev1beta1.ControllerInstallation) ([]string, error) {
 	secrets, err := r.secrets(ctx, GardenNamespace)
 	if err != nil {
@@ -123,8 +124,8 @@ func (r *Reconciler) deleteNamespace(ctx context.Context, ci *corev1beta1.Contro
 	return fmt.Errorf("%w: Namespace %q still exists", errWaiting, name)
 }
 
-// remains reads the ManagedResource and the namespace with the names of the installation. left names existing objects of the installation,
-// foreign existing objects of other programs.
+// remains reads the ManagedResource and the namespace with the names of the installation. The result left lists the objects that exist and
+// belong to the installation. The result foreign lists the objects that exist and belong to other programs.
 func (r *Reconciler) remains(ctx context.Context, ci *corev1beta1.ControllerInstallation) (left, foreign []string, err error) {
 	set, err := r.metadata(ctx, rollout.ManagedResource, GardenNamespace, ci.Name)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package operation does the operations that a Seed is annotated with: it requests new credentials for the garden.
+// Package operation does the operations that a Seed is annotated with: they request new credentials for the garden.
 //
-// It watches the Seed in the garden, removes the times of renewal from Secrets in the Seed's cluster, and then the annotation from the
-// Seed. If the process dies in between, the next one does the operation again. The annotation says that new credentials are requested, not
-// that they exist.
+// It watches the Seed in the garden. In the Seed's cluster, it removes the times of renewal from Secrets with tokens, or annotates the
+// Secret with the kubeconfig. After that, it removes the annotation from the Seed. If the process dies in between, the next process does
+// the operation again. When the annotation is gone, new credentials are requested, but need not exist yet.
 package operation
 
 import (
@@ -102,8 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// renewTokens removes the time of the next renewal from the selected Secrets, so that they are renewed at once. It returns the number of
-// these Secrets.
+// renewTokens removes the time of the next renewal from the selected Secrets, so that the tokens in them are renewed at once. It returns
+// the number of the selected Secrets.
 func (r *Reconciler) renewTokens(ctx context.Context, annotation string, selected client.MatchingLabels) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -144,8 +144,8 @@ func (r *Reconciler) annotateSecret(ctx context.Context, key types.NamespacedNam
 	return nil
 }
 
-// acknowledge removes the annotation of the operation that was done. If the Seed has changed meanwhile, the operation is done again: the
-// annotation may be a new one.
+// acknowledge removes the annotation of the operation that was done. If the Seed has changed meanwhile, acknowledge fails, and the
+// operation is done again, because the annotation may be new.
 func (r *Reconciler) acknowledge(ctx context.Context, seed *corev1beta1.Seed) error {
 	after := seed.DeepCopy()
 	delete(after.Annotations, corev1beta1.SeedOperation)

@@ -23,8 +23,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/reflector"
 )
 
-// objects counts the objects of extensions by kind and type. It is a source of the controller. It enqueues all installations when it has
-// listed the objects of a kind, when the first object of a type appears or the last one is gone, and when the type of an object changes.
+// objects is a source of the controller that counts the objects of extensions by kind and type. It enqueues all installations when it has
+// listed the objects of a kind, when the first object of a type appears, when the last object of a type is gone, and when the type of an
+// object changes.
 type objects struct {
 	client        client.WithWatch
 	installations client.Reader
@@ -155,8 +156,8 @@ func (o *objects) enqueueAll(ctx context.Context) {
 	}
 }
 
-// Mapper returns the resources of the kinds. Unlike a discovery, it is never outdated: kinds may be served later than the process starts,
-// and a request for a kind that is not served fails.
+// Mapper returns the resources of the kinds, without a discovery. A discovery would be outdated when the API server begins to serve a kind
+// after the start of the process. A request for a kind that is not served fails.
 func Mapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{groupVersion})
 	for _, kind := range kinds {

@@ -1,8 +1,8 @@
-// Package required judges whether a Seed needs its extensions: the condition Required of a ControllerInstallation is True as long as
-// objects exist that its ControllerRegistration is responsible for. gardener-controller-manager keeps such an installation.
+// Package required judges whether a Seed needs its extensions. The condition Required of a ControllerInstallation is True as long as
+// objects exist for which its ControllerRegistration is responsible. gardener-controller-manager keeps such an installation.
 //
-// It watches the objects of extensions in the Seed's cluster and keeps their types, reads ControllerRegistrations in the garden, and writes
-// the status of ControllerInstallations. A restart costs a list of each kind.
+// The package watches the objects of extensions in the Seed's cluster and keeps their types in memory. It reads ControllerRegistrations in
+// the garden, and writes the status of ControllerInstallations. After a restart, it lists the objects of each kind again.
 package required
 
 import (
@@ -136,7 +136,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, garden cache.Cache, work
 }
 
 // installationEvent enqueues an installation that is new, whose condition Required changed, or whose ControllerRegistration changed:
-// gardener-controller-manager writes its version into the reference.
+// gardener-controller-manager writes the version of the ControllerRegistration into the reference. A resync enqueues the installation,
+// too.
 func installationEvent(_ context.Context, before, after *corev1beta1.ControllerInstallation, q process.Queue) {
 	if after == nil || before != nil && before.ResourceVersion != after.ResourceVersion &&
 		before.Spec.RegistrationRef == after.Spec.RegistrationRef &&

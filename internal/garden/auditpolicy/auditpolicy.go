@@ -1,5 +1,5 @@
-// Package auditpolicy validates audit policies for the API servers of a virtual cluster, and returns the fields of a Garden that name the
-// ConfigMaps with them. It reads no cluster.
+// Package auditpolicy validates audit policies for the API servers of a virtual cluster. It also returns the fields of a Garden that name
+// ConfigMaps with audit policies. It reads no cluster.
 package auditpolicy
 
 import (
@@ -52,8 +52,8 @@ func references(at *field.Path, config *operatorv1alpha1.AuditConfig) []Referenc
 	return []Reference{{Path: at, Name: config.AuditPolicy.ConfigMapRef.Name}}
 }
 
-// Problem returns the fault of the policy in a ConfigMap as text for users, or "" if the policy is valid. ConfigMap is nil if it does not
-// exist.
+// Problem returns the fault of the policy in a ConfigMap as text for users, or "" if the policy is valid. The parameter configMap is nil
+// if the ConfigMap does not exist.
 func Problem(configMap *corev1.ConfigMap) string {
 	if configMap == nil {
 		return "there is no ConfigMap of this name in the namespace of the Garden"
@@ -78,8 +78,8 @@ var decoder = sync.OnceValues(func() (runtime.Decoder, error) {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(audit.SchemeGroupVersion), nil
 })
 
-// Check returns an error unless an API server can use the text as a policy. Unlike API servers, it refuses fields that do not exist,
-// because a misspelt field would leave requests out of the audit log unnoticed.
+// Check returns an error if API servers cannot use the text as a policy. Check also returns an error for unknown fields. API servers
+// accept them, and then a misspelt field would leave requests out of the audit log unnoticed.
 func Check(text string) error {
 	reader, err := decoder()
 	if err != nil {

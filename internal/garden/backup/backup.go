@@ -1,11 +1,13 @@
 // Package backup has the subcommands that save a Garden in an encrypted file, and that bring it back from the file.
 //
 // A backup has everything that a Garden consists of and that the operator cannot derive: the Garden with its status; the keys, certificate
-// authorities and passwords whose rows in package components say so; the encryption configurations of both API servers; the Secrets and
-// ConfigMaps that users created for the Garden; and the Extensions. It does not have the data of the etcds: it names their backups.
+// authorities and passwords, unless their rows in package components say that they are generated again; the encryption configurations of
+// both API servers; the Secrets and ConfigMaps that users created for the Garden; and the Extensions. It does not have the data of the
+// etcds: it names the places of their backups.
 //
-// Backups only read. A restoration only creates objects, and writes the status of a Garden that has none. It changes and deletes nothing
-// else. If it ends at any point, the same command continues it: see restore.go.
+// The subcommand that makes a backup only reads the cluster. A restoration creates objects, and writes the status of a Garden that has no
+// status yet. Meanwhile it pauses and marks the Garden with two annotations. It changes nothing else and deletes no object. If a
+// restoration ends at any point, the same command continues it: see restore.go.
 package backup
 
 import (
@@ -112,8 +114,8 @@ func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	return typed, nil
 }
 
-// requests are the annotations of a Garden by which users ask for one thing once, or confirm it. The action must not happen again
-// after a restoration.
+// requests are the annotations by which users ask the operator to do something once with a Garden, or confirm an action. A restoration
+// leaves them out, so that the action does not happen again.
 var requests = []string{
 	resourcesv1alpha1.GardenerOperation, operatorv1alpha1.AnnotationAbortRotation, operatorv1alpha1.AnnotationConfirmLostKeys,
 	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups,
@@ -121,8 +123,8 @@ var requests = []string{
 	operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationSkippedChecks, operatorv1alpha1.AnnotationConfirmDeletion,
 }
 
-// stripped returns the parts of an object that a backup has: its name, labels and annotations, and its content. The Garden also has its
-// status, and does not have the requests of its users.
+// stripped returns the parts of an object that a backup has: its name and namespace, its labels and annotations, and its content. For the
+// Garden, it also keeps the status, and removes the requests of users.
 func stripped(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := o.DeepCopy()
 	metadata := map[string]any{"name": o.GetName()}

@@ -248,8 +248,8 @@ func readLines[T any](name string, parse func(io.Reader) (T, error)) (T, error) 
 	return parse(file)
 }
 
-// connect returns a client for the runtime cluster, which reads without a cache. File is the configuration of the operator; if it is empty,
-// the client has the rights of the user.
+// connect returns a client for the runtime cluster, which reads without a cache. The parameter file is the path of the configuration of
+// the operator; if the path is empty, the client has the rights of the user.
 func connect(ctx context.Context, program process.Program, file string) (client.Client, error) {
 	scheme, err := lifecycle.Scheme()
 	if err != nil {

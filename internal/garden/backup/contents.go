@@ -82,8 +82,8 @@ func isConfiguration(labels map[string]string) bool {
 }
 
 // lost returns the names of the irreplaceable keys and certificate authorities that the Garden needs in the current phases of its
-// rotations, and that none of the Secrets in objects contains. Without them, the operator would refuse the restored Garden, or the data of
-// the Garden could not be read.
+// rotations, and that the Secrets among the objects do not contain. Without these keys and authorities, the operator would refuse the
+// restored Garden, or the data of the Garden could not be read.
 func lost(garden *operatorv1alpha1.Garden, objects []*unstructured.Unstructured) []string {
 	var rotations *operatorv1alpha1.CredentialsRotation
 	if garden.Status.Credentials != nil {
@@ -142,8 +142,9 @@ func etcdsOf(etcds []druidcorev1alpha1.Etcd) []EtcdReference {
 	return all
 }
 
-// nameBucket makes a Garden name the bucket and the credentials that its main etcd uses, if the operator has created the bucket: the name
-// of such a bucket contains the UID of the Garden, which changes. It reports whether it has changed the Garden.
+// nameBucket writes the bucket and the credentials that the main etcd uses into the specification of a Garden, if the operator has created
+// the bucket. Otherwise the restored Garden would get another bucket: the name of such a bucket contains the UID of the Garden, which
+// changes. nameBucket reports whether it has changed the Garden.
 func nameBucket(garden *unstructured.Unstructured, etcd string, etcds []EtcdReference) (changed bool, err error) {
 	at := []string{"spec", "virtualCluster", "etcd", "main", "backup"}
 	backup, found, err := unstructured.NestedMap(garden.Object, at...)
@@ -176,8 +177,8 @@ func (c contents) absent(objects []*unstructured.Unstructured) []string {
 	return names
 }
 
-// isLeftOut reports whether a Secret contains the token of a ServiceAccount: kube-controller-manager writes it, and it is valid only for
-// the UID of that ServiceAccount.
+// isLeftOut reports whether a backup leaves out a Secret, because it contains the token of a ServiceAccount: kube-controller-manager
+// writes such a Secret, and the token is valid only for the UID of that ServiceAccount.
 func isLeftOut(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "type")
 	return kind == string(corev1.SecretTypeServiceAccountToken)

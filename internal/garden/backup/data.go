@@ -24,8 +24,8 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// DataRestorer restores the last snapshot of the main etcd, and counts the objects that an API server with an encryption configuration can
-// read.
+// DataRestorer restores the last snapshot of the main etcd, and counts the objects in it. It checks that an API server with an encryption
+// configuration can read them.
 type DataRestorer interface {
 	Restore(ctx context.Context, encryption []byte) (throwaway.Contents, error)
 	// Clean removes the objects of a restoration that was not completed.
@@ -54,8 +54,8 @@ type restoration struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// isDue reports whether the data must be restored again: there is no last restoration (nil), it was with another file, it is older than the
-// interval, or it failed and is older than dataRetryPeriod.
+// isDue reports whether the data must be restored again. This is so if there was no restoration (r is nil), if the last restoration was
+// with another file or is older than the interval, or if it failed and is older than dataRetryPeriod.
 func (r *restoration) isDue(file string, now time.Time, interval time.Duration) bool {
 	if r == nil {
 		return true
@@ -123,8 +123,8 @@ func lastRestoration(secret *corev1.Secret) *restoration {
 	return last
 }
 
-// encryptionOf returns the encryption configuration of kube-apiserver after a restoration of a backup: the API server can read with each
-// key in the file.
+// encryptionOf returns the encryption configuration that kube-apiserver has after a restoration of a backup: with it, kube-apiserver can
+// read objects that are encrypted with any key in the file.
 func encryptionOf(b *Backup) ([]byte, error) {
 	garden, err := b.Garden()
 	if err != nil {

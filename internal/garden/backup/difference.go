@@ -36,8 +36,8 @@ func (c cluster) garden() *unstructured.Unstructured {
 	return &c.gardens[0]
 }
 
-// problems returns why a backup must not be restored in a cluster, each with the remedy. Wanted is the Garden that the restoration would
-// create. The texts name objects and fields, but no values.
+// problems returns the reasons why a backup must not be restored in a cluster, each reason with the remedy. The parameter wanted is the
+// Garden that the restoration would create. The texts name objects and fields, but no values.
 func problems(b *Backup, wanted *unstructured.Unstructured, c cluster) []string {
 	found := gardenProblems(b, wanted, c)
 	if c.namespace != nil && c.namespace.DeletionTimestamp != nil {
@@ -130,8 +130,8 @@ var identifying = []string{
 	secrets.LabelKeptCredential, apiserver.RoleLabel,
 }
 
-// differences returns the fields in which a live object differs from one in a file. Labels and annotations that do not identify it may
-// differ.
+// differences returns the fields in which a live object differs from an object in a file. It compares the content, and the labels by which
+// the operator finds a Secret. Other labels, and all annotations, may differ.
 func differences(saved, live *unstructured.Unstructured) []string {
 	var fields []string
 	for _, field := range []string{"type", "data", "binaryData", "immutable", "spec"} {
@@ -155,8 +155,8 @@ func irreplaceable(labels map[string]string) bool {
 	})
 }
 
-// A mark is the value of operatorv1alpha1.AnnotationRestoring: the beginning of the digest of the Garden in the file, and the pause that
-// the Garden gets at the end.
+// A mark is the value of operatorv1alpha1.AnnotationRestoring: the beginning of the digest of the Garden in the file, and the value of the
+// annotation for a pause that the Garden gets at the end of the restoration.
 func newMark(digest, pause string) string { return strings.TrimSpace(digest + " " + pause) }
 
 func parseMark(mark string) (digest, pause string) {

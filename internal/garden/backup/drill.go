@@ -28,9 +28,9 @@ type drilled struct {
 	data *restoration
 }
 
-// drill reads the last file back and checks that a restoration of it would succeed: the operator decrypts it, its digests are right, it has
-// all keys that the Garden needs in its phases, this version of the operator could reconcile the Garden, and the cluster has the same keys
-// and authorities. Then it restores the data, if that is due.
+// drill reads the last file back and checks that a restoration of this file would succeed: the operator decrypts the file, the digests are
+// right, the file has all keys that the Garden needs in the phases of its rotations, this version of the operator could reconcile the
+// Garden, and the cluster has the same keys and authorities. Then drill restores the data, if that is due.
 func (s *Schedule) drill(ctx context.Context, garden *operatorv1alpha1.Garden, identity age.Identity, done attempt) drilled {
 	files, err := s.files(garden.Name)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 //	objects/….yaml         the objects, in the order of the manifest
 //	manifest.yaml.sha256   the digest of manifest.yaml, in the format of sha256sum
 //
-// age detects every change and every missing part. The digests also show which object is wrong, and that the program which wrote the file
-// completed it.
+// age detects every change and every missing part. The digests also show which object is wrong. The last part shows that the program wrote
+// the file to the end.
 const (
 	manifestFile = "manifest.yaml"
 	checksumFile = manifestFile + ".sha256"
@@ -33,8 +33,8 @@ const (
 // formatVersion is the version of the format that this release writes, and the latest one that it reads.
 const formatVersion = 1
 
-// maxPart and maxFile limit the bytes of an object and of the archive, because every user who knows a recipient can encrypt a file to it.
-// The API server accepts objects of at most 1.5 MiB.
+// maxPart and maxFile limit the bytes of an object and of the archive. A restoration must not trust the size of a file: every user who
+// knows the public key of a recipient can make a file that this recipient can decrypt. The API server accepts objects of at most 1.5 MiB.
 const (
 	maxPart = 4 << 20
 	maxFile = 64 << 20
@@ -206,8 +206,8 @@ func (a *archiveReader) backup() (*Backup, error) {
 	return b, checkOrder(b.Objects)
 }
 
-// parseManifest reads a manifest. It refuses a later format before it reads other fields, and refuses fields that this format does not
-// have.
+// parseManifest reads a manifest. It first reads the version of the format, and refuses a later version. It also refuses fields that this
+// format does not have.
 func parseManifest(content []byte) (m Manifest, err error) {
 	var version struct {
 		FormatVersion int `json:"formatVersion"`

@@ -36,11 +36,12 @@ const fieldManager = "garden-operator"
 
 // Restorer brings a Garden back from a backup.
 //
-// It first compares the cluster with the whole backup, and writes nothing if anything differs. The operator must not reconcile the Garden
-// before it has all its keys and its status, because it would generate new keys: so the Garden is paused meanwhile. A Garden that exists is
-// paused first; otherwise the Garden is created last, with the pause. The annotation operatorv1alpha1.AnnotationRestoring marks a Garden
-// whose restoration has begun. When the status is written, a single patch removes the mark and the pause. So after an end at any point,
-// either there is no Garden, or it is paused, or it is complete; the next run creates the objects that are missing.
+// It first compares the cluster with the whole backup, and writes nothing if an existing object differs from the backup. If the operator
+// reconciled the Garden before all keys and the status of the Garden exist, it would generate new keys. So the Garden is paused during the
+// restoration. A Garden that exists is paused first. Otherwise the Garden is created last, with the pause. The annotation
+// operatorv1alpha1.AnnotationRestoring marks a Garden whose restoration has begun. When the status is written, a single patch removes the
+// mark and the pause. So if the restoration ends at any point, either there is no Garden, or the Garden is paused, or it is complete. The
+// next run creates the objects that are missing.
 type Restorer struct {
 	Client client.Client
 	// Say reports an action to the user. Its arguments have no content of objects.
@@ -205,8 +206,8 @@ func (r *Restorer) mark(ctx context.Context, b *Backup, live *unstructured.Unstr
 	return nil
 }
 
-// writeStatus writes the status of the Garden in the file, without its conditions: they are results of checks of another time, and the
-// operator checks again.
+// writeStatus writes the status that the Garden has in the file into the cluster. It leaves out the conditions: they are results of checks
+// at another time, and the operator checks again.
 func (r *Restorer) writeStatus(ctx context.Context, wanted *unstructured.Unstructured) error {
 	status, found, err := unstructured.NestedMap(wanted.Object, "status")
 	if err != nil {

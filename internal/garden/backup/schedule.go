@@ -27,12 +27,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// Schedule writes a backup of the Garden into a folder at an interval, and sooner if a rotation has advanced. After each backup, and at
-// least once an hour, a restore drill reads the last file back. After each backup, and at least once in each interval, the drill also
-// restores the data of the main etcd, and reads them with the keys in the file. The condition BackupRestorable and metrics have the result.
+// Schedule writes a backup of the Garden into a folder at an interval, and sooner if the phase of a rotation has changed. After each
+// backup, and at least once an hour, a restore drill reads the last file back. If the schedule restores data, the drill also restores the
+// data of the main etcd after each backup, and at least once in each interval, and reads the data with the keys in the file. The condition
+// BackupRestorable and metrics show the result.
 //
-// Files are never changed. A file appears when it is complete, so a process that ends meanwhile leaves the former files as they are, and
-// the next process starts with the drill.
+// The schedule never changes a file. It deletes the oldest files if there are more files than Keep. A file appears when it is complete. So
+// if a process ends while it writes a file, the former files stay as they are, and the next process writes the backup if it is due, and
+// does the drill.
 type Schedule struct {
 	// Client reads and writes live.
 	Client client.Client
@@ -46,8 +48,8 @@ type Schedule struct {
 	Keep     int
 	// Recipients can decrypt the files, beside the operator.
 	Recipients []age.Recipient
-	// Data restores the data of the main etcd. If Data is nil, the drill only reads files. If SkipData is true, the drill restores no data
-	// either: the Schedule then uses Data only to remove the objects that an earlier process has left.
+	// Data restores the data of the main etcd. If Data is nil, or if SkipData is true, the drill only reads files, and restores no data. If
+	// SkipData is true, the Schedule uses Data only to remove the objects that an earlier process has left.
 	Data     DataRestorer
 	SkipData bool
 	Metrics  *Metrics
@@ -92,7 +94,8 @@ func (s *Schedule) Start(ctx context.Context) error {
 	}
 }
 
-// Run makes the backup if it is due, does the drill, and returns the time until the next run; 0 if there is none.
+// Run writes a backup if it is due, and does a drill each time. Without a folder or a living Garden, it does neither. Run returns the time
+// until the next run; 0 if there is no folder.
 func (s *Schedule) Run(ctx context.Context) time.Duration {
 	gardens := &operatorv1alpha1.GardenList{}
 	if err := s.Client.List(ctx, gardens); err != nil {
@@ -224,8 +227,9 @@ func prune(files []string, keep int) error {
 	return nil
 }
 
-// identity returns the age identity of the operator, with which the drill decrypts files. If its Secret does not exist, it is created: the
-// next backup is then due at once, because the identity cannot decrypt the last one.
+// identity returns the age identity of the operator, with which the drill decrypts files. If the Secret of this identity does not exist,
+// the function creates an identity and the Secret. The next backup is then due at once, because the new identity cannot decrypt the last
+// file.
 func (s *Schedule) identity(ctx context.Context) (*age.X25519Identity, error) {
 	secret := &corev1.Secret{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: identityName}, secret)
@@ -261,8 +265,8 @@ func readBackup(file string, identity age.Identity) (*Backup, error) {
 	return Read(opened, []age.Identity{identity})
 }
 
-// report writes the result into the condition of the Garden; nil removes the condition. A drill can take minutes, in which others change
-// the Garden, so report reads it again.
+// report writes the result into the condition of the Garden; nil removes the condition. A drill can take minutes. Because other programs
+// can change the Garden in this time, report reads the Garden again.
 func (s *Schedule) report(ctx context.Context, garden *operatorv1alpha1.Garden, found *drilled) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &operatorv1alpha1.Garden{}

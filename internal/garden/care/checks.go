@@ -42,8 +42,8 @@ type healthz struct {
 type etcd struct {
 	name  string
 	ready bool
-	// backupFailure is the message of the condition BackupReady of the Etcd, if this condition is False. Only then, hasBackupFailure is true.
-	// Otherwise backupFailure is empty.
+	// backupFailure is the message of the condition BackupReady of the Etcd, if this condition is False; otherwise it is empty.
+	// hasBackupFailure is true if the condition is False.
 	backupFailure    string
 	hasBackupFailure bool
 	// lastError is the last error of etcd-druid, "" if there is none.
@@ -127,8 +127,9 @@ func workloads(v values.Values, condition corev1beta1.ConditionType) []component
 	return all
 }
 
-// observabilityRunning returns the verdict about healthy observability components. It names the components that the configuration skips,
-// and the components that need them. Without the server that checks passwords, it says how to reach the web UIs.
+// observabilityRunning returns the verdict for the case that all observability components are healthy. The message names the components
+// that the configuration skips, the components that need a skipped component, and components that stay although they are not wanted any
+// more. If the web UIs are not exposed, the message says how to reach them.
 func observabilityRunning(f facts) verdict {
 	var skipped, follow, stay []string
 	var runs bool
@@ -307,7 +308,8 @@ func required(f facts, names func(component.Component) []string) []string {
 }
 
 // requiredSets returns the ManagedResources that must exist for a condition: first the ManagedResources in the namespace of the Garden,
-// sorted by name. They belong to components that the operator deploys.
+// sorted by name, then the ManagedResources in other namespaces. They belong to components that the operator deploys. Optional
+// ManagedResources are left out.
 func requiredSets(f facts, condition corev1beta1.ConditionType) []types.NamespacedName {
 	var sets []component.Set
 	for _, row := range wanted(f) {
@@ -337,9 +339,10 @@ func (f facts) exists(key types.NamespacedName) bool {
 	})
 }
 
-// conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label rollout.LabelConditionType
-// decides, or else the component that the ManagedResource belongs to, because earlier releases did not set the label, or else its class:
-// only ManagedResources for the virtual cluster have no class.
+// conditionOf returns the type of the condition of the Garden that a ManagedResource counts for. The label rollout.LabelConditionType of
+// the ManagedResource decides. If it names no such condition, because an earlier release did not set the label, the component of the
+// ManagedResource decides. If the ManagedResource belongs to no component, its class decides: only ManagedResources for the virtual
+// cluster have no class.
 func conditionOf(f facts, mr *resourcesv1alpha1.ManagedResource) corev1beta1.ConditionType {
 	if labelled := corev1beta1.ConditionType(mr.Labels[rollout.LabelConditionType]); slices.Contains(managed, labelled) {
 		return labelled
@@ -361,8 +364,8 @@ var managed = []corev1beta1.ConditionType{
 	operatorv1alpha1.RuntimeComponentsHealthy, operatorv1alpha1.VirtualComponentsHealthy, operatorv1alpha1.ObservabilityComponentsHealthy,
 }
 
-// checkManagedResources judges the ManagedResources of a condition that exist, sorted by namespace and name, and then checks that the
-// required ManagedResources exist.
+// checkManagedResources judges the existing ManagedResources of a condition, sorted by namespace and name, and returns the verdict about
+// the first one that is not healthy. If all of them are healthy, it checks that the required ManagedResources exist.
 func checkManagedResources(f facts, condition corev1beta1.ConditionType) verdict {
 	if f.managedResourcesErr != nil {
 		return verdict{err: f.managedResourcesErr}

@@ -51,9 +51,12 @@ func next(old corev1beta1.Condition, v verdict, h history) corev1beta1.Condition
 	return corev1beta1.UpdatedCondition(h.clock, old, h.failed(old, v.reason), v.reason, v.message)
 }
 
-// failed returns Progressing or False for a condition whose check has failed. Without a threshold it is False. With a threshold it is
-// Progressing directly after True, if the reason of False changes, and until the threshold has passed since the condition became
-// Progressing or the last operation succeeded.
+// failed returns the status of a condition whose check has failed: False or Progressing. Without a threshold it is False. With a
+// threshold, it depends on the old status:
+//   - True: Progressing.
+//   - Progressing: Progressing until the threshold has passed, both since the old status began and since the last operation succeeded.
+//   - False: Progressing if the reason changes, or if the last operation succeeded at most the threshold ago.
+//   - Unknown: False.
 func (h history) failed(old corev1beta1.Condition, reason string) corev1beta1.ConditionStatus {
 	threshold, configured := h.thresholds[old.Type]
 	if !configured {
@@ -81,8 +84,8 @@ func (h history) within(d time.Duration, since metav1.Time) bool {
 	return h.clock.Since(since.Time) <= d
 }
 
-// merge returns the conditions of a status with the results. Conditions of other types stay, before the results. The second result is
-// false if no condition changes; the order in the status then stays too.
+// merge returns the conditions of a status, with the conditions in results. Conditions that this package does not set stay, before the
+// results. The returned bool is false if no condition changes; the order in the status then stays the same, too.
 func merge(conditions, results []corev1beta1.Condition) ([]corev1beta1.Condition, bool) {
 	changed := slices.ContainsFunc(results, func(result corev1beta1.Condition) bool {
 		i := slices.IndexFunc(conditions, func(c corev1beta1.Condition) bool { return c.Type == result.Type })

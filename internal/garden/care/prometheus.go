@@ -42,7 +42,8 @@ var ownPrometheuses = client.MatchingLabels{"health-check-by": "gardener-operato
 var prometheusKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "Prometheus"}
 
 // checkPrometheuses asks each Pod of each instance whether the instance is healthy. It returns the first fault, in the order of the names
-// of the Pods. A fault counts only when it has lasted for a period, because a Pod that has just started has no series yet.
+// of the Pods. It returns a fault only when all checks within a sync period have found a fault, because a Pod that has just started has no
+// series yet. An error of the list of instances is returned at once.
 func (r *Reconciler) checkPrometheuses(ctx context.Context) verdict {
 	v := r.askPrometheuses(ctx)
 	switch now := r.Clock.Now(); {

@@ -10,8 +10,8 @@ const (
 	// reasonObservabilityRunning goes with ObservabilityComponentsHealthy=True: the components of logging and monitoring are healthy. The
 	// message names the components that the configuration of the operator skips.
 	reasonObservabilityRunning = "ObservabilityComponentsRunning"
-	// reasonObservabilitySkipped goes with ObservabilityComponentsHealthy=True: the configuration of the operator skips all components of
-	// logging and monitoring that this release deploys.
+	// reasonObservabilitySkipped goes with ObservabilityComponentsHealthy=True: no component of logging and monitoring is deployed. The
+	// message names the components that the configuration of the operator skips.
 	reasonObservabilitySkipped = "ObservabilityComponentsSkipped"
 	// reasonAPIServerDown goes with VirtualGardenAPIServerAvailable=False: the operator has no client for the API server of the virtual
 	// cluster.
@@ -25,14 +25,15 @@ const (
 	reasonHealthzSucceeded = "HealthzRequestSucceeded"
 	// reasonDeploymentMissing goes with VirtualComponentsHealthy=False: a Deployment of the control plane does not exist.
 	reasonDeploymentMissing = "DeploymentMissing"
-	// reasonDeploymentUnhealthy goes with VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a Deployment of the control
-	// plane, or one that the operator of a custom resource makes, is not healthy.
+	// reasonDeploymentUnhealthy goes with VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a Deployment is not healthy.
+	// It is a Deployment of the control plane, or a Deployment that another operator creates for a custom resource of an observability
+	// component.
 	reasonDeploymentUnhealthy = "DeploymentUnhealthy"
-	// reasonStatefulSetUnhealthy goes with ObservabilityComponentsHealthy=False: a StatefulSet that the operator of a custom resource makes is
-	// not healthy.
+	// reasonStatefulSetUnhealthy goes with ObservabilityComponentsHealthy=False: a StatefulSet that another operator creates for a custom
+	// resource is not healthy.
 	reasonStatefulSetUnhealthy = "StatefulSetUnhealthy"
-	// reasonDaemonSetUnhealthy goes with ObservabilityComponentsHealthy=False: a DaemonSet that the operator of a custom resource makes is not
-	// healthy.
+	// reasonDaemonSetUnhealthy goes with ObservabilityComponentsHealthy=False: a DaemonSet that another operator creates for a custom
+	// resource is not healthy.
 	reasonDaemonSetUnhealthy = "DaemonSetUnhealthy"
 	// reasonVLSingleUnhealthy goes with ObservabilityComponentsHealthy=False: the operator of VictoriaMetrics cannot apply the custom resource
 	// of VictoriaLogs.
@@ -46,14 +47,15 @@ const (
 	//
 	// Remedy: set the field that the message names.
 	reasonBackupIncomplete = "BackupIncomplete"
-	// reasonPrometheusError goes with ObservabilityComponentsHealthy=False: a Pod of Prometheus does not say whether it is healthy. Only with
-	// feature gate PrometheusHealthChecks.
+	// reasonPrometheusError goes with ObservabilityComponentsHealthy=False: the operator cannot find out whether a Pod of Prometheus is
+	// healthy, because the Pod does not answer or has no series about its health. Only with feature gate PrometheusHealthChecks.
 	reasonPrometheusError = "PrometheusHealthCheckError"
 	// reasonPrometheusDown goes with ObservabilityComponentsHealthy=False: a Pod of Prometheus says that it is not healthy. The message names
 	// the faults. Only with feature gate PrometheusHealthChecks.
 	reasonPrometheusDown = "PrometheusHealthCheckDown"
-	// reasonResourceNotFound goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: a
-	// ManagedResource of a component does not exist, or a workload that the operator of its custom resource makes.
+	// reasonResourceNotFound goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False:
+	// a ManagedResource of a component does not exist. For observability components also: a workload does not exist that another operator
+	// creates for a custom resource.
 	reasonResourceNotFound = "ResourceNotFound"
 	// reasonOutdatedStatus goes with RuntimeComponentsHealthy=False, VirtualComponentsHealthy=False, ObservabilityComponentsHealthy=False: the
 	// resource manager has not reconciled the current generation of a ManagedResource.

@@ -1,10 +1,11 @@
 // Package care reports in the conditions of a Garden whether its components are healthy.
 //
 // It watches Gardens, ManagedResources, and the Etcds, Deployments, StatefulSets and DaemonSets in the namespace of the Garden. It reads
-// the ManagedResources in that namespace and in istio-system, the Deployments and Etcds of the control plane, and the workloads that
-// operators of other projects make for observability components. It asks the API server of the virtual cluster for /healthz and, with
-// feature gate PrometheusHealthChecks, the Pods of Prometheus for their health. It writes four conditions in the status of the Garden and
-// leaves the others alone. If the process stops before the write, the next run does it.
+// the ManagedResources in that namespace and in istio-system, the Extensions, the Deployments and Etcds of the control plane, and the
+// workloads that operators of other projects create for observability components. It asks the API server of the virtual cluster for
+// /healthz. With feature gate PrometheusHealthChecks, it also lists the instances of Prometheus and asks their Pods for their health. It
+// writes four conditions in the status of the Garden and does not change the other conditions. If the process stops before the write, the
+// next process checks and writes again.
 package care
 
 import (
@@ -55,8 +56,8 @@ type Reconciler struct {
 	// Prometheus asks the instances of Prometheus for their health, if Operator says so.
 	Prometheus *http.Client
 
-	// faultSince is when an instance of Prometheus was first found unhealthy, zero if none is. There is one worker, so no lock guards it.
-	// After a restart, a fault is reported one period later.
+	// faultSince is the time of the first check that found an instance of Prometheus unhealthy; zero if the last check found no instance
+	// unhealthy. There is one worker, so no lock guards it. After a restart, a fault is reported one period later.
 	faultSince time.Time
 	watches    []*late.Watch
 }

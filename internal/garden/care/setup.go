@@ -130,8 +130,8 @@ func relevant(mr *resourcesv1alpha1.ManagedResource) relevantConditions {
 // isOwn reports whether an object is in the namespace of the Garden.
 func (r *Reconciler) isOwn(o client.Object) bool { return o.GetNamespace() == r.Namespace }
 
-// gardenOf returns a request for the Garden, or none while the operator reconciles it: changes are expected then, and the end of the
-// operation triggers a request.
+// gardenOf returns a request for the Garden. It returns no request while the operator reconciles or deletes the Garden, because changes
+// are expected then. The end of a successful reconciliation triggers a request.
 func (r *Reconciler) gardenOf(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &operatorv1alpha1.GardenList{}
 	if err := r.Client.List(ctx, list, client.Limit(1)); err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
-// Component is a row of the table. A row without objects, which has only tasks, is a step of an operation that deploys nothing.
+// Component is a row of the table. A row that has only tasks, and no objects, is a step of an operation that deploys nothing.
 //
 // Package install deploys and destroys a component that has Definitions or Objects. Own names the parts of this work that install.Steps do
-// instead, which package runtime or virtual registers under the name of the row.
+// instead of package install. Package runtime or virtual registers these Steps under the name of the row.
 type Component struct {
 	// Name is the name of the row, which is unique, for other rows and for the documentation.
 	Name string
@@ -38,17 +38,17 @@ type Component struct {
 	Await Task
 	// Destroy is the task of a deletion. Its name is empty if nothing has to be destroyed.
 	Destroy Task
-	// Unless returns why the Garden does not want the component, in one sentence, or "". Nil: every Garden wants the component. Callers use
-	// Unwanted. A reconciliation deletes Sets, Leftovers and AccessSecrets of an unwanted component, even if Own.Deploy is true; it skips the
-	// task of a row that has none of these three.
+	// Unless returns why the Garden does not want the component, in one sentence, or "". Nil: every Garden wants the component. Callers call
+	// Unwanted, which calls Unless. A reconciliation deletes Sets, Leftovers and AccessSecrets of an unwanted component, even if Own.Deploy
+	// is true. If the row has none of these three, the reconciliation skips the task of the row.
 	Unless func(values.Values) string
 	// Skippable is true if the configuration of the operator may skip the component: see SkipComponents of values.Operator.
 	Skippable bool
 	// Requires are the names of all skippable rows that the component needs. If the configuration skips one of them, it skips the component,
 	// too.
 	Requires []string
-	// OnlyFor is the name of the only component of the operator that needs the Definitions. If the configuration skips it, the operator does
-	// not deploy the Definitions, unless one of Users exists.
+	// OnlyFor is the name of the only component of the operator that needs the Definitions. If the configuration skips the component OnlyFor,
+	// the operator does not deploy the Definitions, unless one of Users exists.
 	OnlyFor string
 	// Users are objects that need the component. If the component is skipped, it stays while one of them exists.
 	Users []Object
@@ -72,11 +72,12 @@ type Component struct {
 	Within time.Duration
 	// Leftovers are objects that are destroyed after Sets. Objects with a namespace are in the namespace of the Garden.
 	Leftovers []Object
-	// AccessSecrets are the names of its Secrets with tokens for the virtual cluster, which are destroyed as Leftovers are. While the key for
-	// tokens is replaced, the tokens are renewed after the component is deployed.
+	// AccessSecrets are the names of the Secrets of the component with tokens for the virtual cluster. The operator destroys them together
+	// with Leftovers. While a new key for tokens of ServiceAccounts is being prepared, a step renews all these tokens after the components
+	// with AccessSecrets are deployed.
 	AccessSecrets []string
-	// KeyUsers are its objects that name keys and authorities, and not only their bundles: Deployments and ManagedResources. A key that they
-	// name and that does not exist was lost.
+	// KeyUsers are the Deployments and ManagedResources of the component that name Secrets with keys and certificate authorities, and not
+	// only the bundles of authorities. If one of them names a key that does not exist, this key was lost.
 	KeyUsers []Object
 	// Condition is the type of the condition of the Garden that Sets, Deployments, Etcds and Workloads count for.
 	Condition corev1beta1.ConditionType
@@ -84,9 +85,9 @@ type Component struct {
 	Deployments, Etcds []string
 	// Volumes is true if Pods of the component do not start without volumes of the default StorageClass.
 	Volumes bool
-	// Workloads returns the objects without which the condition is not True either, because the resource manager does not judge them: the
-	// Deployments, StatefulSets and DaemonSets that operators of other projects make of the custom resources of Sets, and custom resources
-	// whose status has an error of such an operator. All are in the namespace of the Garden. Nil: there are none.
+	// Workloads returns further objects: the condition is True only if they are healthy, too. The resource manager does not judge them. They
+	// are the Deployments, StatefulSets and DaemonSets that operators of other projects make of the custom resources of Sets, and custom
+	// resources into whose status such an operator writes its errors. All are in the namespace of the Garden. Nil: there are none.
 	Workloads func(values.Values) []Object
 }
 
@@ -126,8 +127,8 @@ func (c Component) OnlyForSkipped(v values.Values) bool {
 	return c.OnlyFor != "" && slices.Contains(v.SkipComponents, c.OnlyFor) && (c.Unless == nil || c.Unless(v) == "")
 }
 
-// Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ, because package
-// install must not do its default work in place of a step that was not registered by mistake.
+// Own are the parts of the work for a row that install.Steps do. An operation fails if Own and the registered Steps differ: if a step is
+// missing by mistake, package install must not do its default work instead.
 type Own struct {
 	Deploy, Await, Destroy bool
 	// Objects is true if a step returns the objects, because they depend on the cluster.
@@ -168,13 +169,13 @@ const (
 const (
 	// VirtualUnused is reached when the objects in the virtual cluster may be destroyed.
 	VirtualUnused = "the check for Seeds and Shoots"
-	// VirtualSetsDestroyed is reached when the ManagedResources of all other rows in the virtual cluster are gone. If the user abandons the
-	// virtual cluster, the destruction of its resource manager does not wait for that.
+	// VirtualSetsDestroyed is reached when the ManagedResources in the virtual cluster are gone, except for the ManagedResource of its
+	// resource manager. If the user abandons the virtual cluster, the destruction of this resource manager does not wait for them.
 	VirtualSetsDestroyed = "all ManagedResources of the virtual cluster"
 	// VirtualDestroyed is reached when the ManagedResources of VirtualSetsDestroyed and the resource manager of the virtual cluster are gone.
 	VirtualDestroyed = "everything in the virtual cluster"
-	// RuntimeSetsDestroyed is reached when the ManagedResources of the runtime plane are gone, except for rows whose task waits for this
-	// milestone.
+	// RuntimeSetsDestroyed is reached when the ManagedResources of the runtime plane are gone, except for the ManagedResources of rows whose
+	// task Destroy waits for this milestone.
 	RuntimeSetsDestroyed = "all other ManagedResources of the runtime plane"
 )
 
@@ -236,8 +237,8 @@ type Credential struct {
 	Rotation rotation.Credential
 	// Irreplaceable is true for a key or a certificate authority that only a rotation replaces, and that outlives the Garden.
 	Irreplaceable bool
-	// Early is true if the operator generates the Secret while the etcds start, because its private key can take some seconds. The task that
-	// deploys the component requests it again.
+	// Early is true if the operator generates the Secret while the etcds start, because it can take some seconds to generate the private key.
+	// The task that deploys the component requests the Secret again.
 	Early bool
 	// Temporary is true if only some reconciliations generate the Secret. The others delete it.
 	Temporary bool
@@ -249,11 +250,12 @@ type Credential struct {
 type Restored string
 
 const (
-	// FromBackup means that backups of a Garden have the Secret, because nothing else has its content: a key, a certificate authority, a
-	// password, or a credential of a former generation.
+	// FromBackup means that backups of a Garden contain the Secret, because its content cannot be found anywhere else: a key, a certificate
+	// authority, a password, or a credential of a former generation.
 	FromBackup Restored = "from the backup"
-	// GeneratedAgain means that backups do not have the Secret. The operator, or the program that generates it, generates it again, and its
-	// users accept the new one: a certificate of an authority in the backup, or a token that a key in the backup signs.
+	// GeneratedAgain means that backups do not contain the Secret. The operator, or the other program that generates the Secret, generates it
+	// again. The users of the Secret accept the new content: a certificate of an authority in the backup, or a token that a key in the backup
+	// signs.
 	GeneratedAgain Restored = "generated again"
 )
 

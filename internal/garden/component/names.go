@@ -12,8 +12,8 @@ const (
 
 	// PrometheusOperator is the row of the operator of Prometheus and Alertmanager, of the Garden and of a Seed in the runtime cluster.
 	PrometheusOperator = "prometheus-operator"
-	// PrometheusGarden is the row of the Prometheus that scrapes the garden, and PrometheusLongterm of the Prometheus that keeps a part of its
-	// series.
+	// PrometheusGarden is the row of the Prometheus that scrapes the garden. PrometheusLongterm is the row of the Prometheus that keeps a
+	// part of the series of PrometheusGarden.
 	PrometheusGarden   = "prometheus-garden"
 	PrometheusLongterm = "prometheus-longterm"
 	// AlertmanagerGarden is the row of the Alertmanager that the Prometheus of the garden sends alerts to.
@@ -44,8 +44,8 @@ const (
 	// PersesDefinitions is the row of the definitions for perses-operator, and PersesOperator is the row of perses-operator.
 	PersesDefinitions = "perses-definitions"
 	PersesOperator    = "perses-operator"
-	// BasicAuthServer is the row of the server that checks passwords for the gateway, and Exposure of the objects by which the gateway passes
-	// requests on to web UIs.
+	// BasicAuthServer is the row of the server that checks passwords for the gateway. Exposure is the row of the objects by which the gateway
+	// passes requests on to web UIs.
 	BasicAuthServer = "virtual-garden-istio-basic-auth-server"
 	Exposure        = "observability-exposure"
 

@@ -59,8 +59,8 @@ func dependants(nodes []Node, dependency string) map[string]bool {
 }
 
 // Deletion returns the tasks of a deletion, in the order in which the status lists them. The objects in the virtual cluster are destroyed
-// first, as long as its resource manager runs. If the user abandons the virtual cluster, its resource manager is destroyed first, so that
-// it changes nothing there any more.
+// first, while the resource manager of the virtual cluster still runs. If the user abandons the virtual cluster, its resource manager is
+// destroyed before its ManagedResources, so that the resource manager changes nothing in the virtual cluster any more.
 func Deletion(abandons bool) []Node { return deletion(All(), abandons) }
 
 func deletion(rows []component.Component, abandons bool) []Node {
@@ -126,8 +126,8 @@ func (g graph) row(name string) component.Component {
 	return component.Component{Name: name}
 }
 
-// nameOf returns the name of the task of a row. If there is no such row, it returns the name of the row, so that the flow refuses the
-// dependency.
+// nameOf returns the name of the task of a row. If there is no such row, or if the row has no such task, nameOf returns the name of the
+// row, so that the flow refuses the dependency.
 func (g graph) nameOf(row string) string {
 	if name := g.task(g.row(row)).Name; name != "" {
 		return name
@@ -147,8 +147,8 @@ func (g graph) dependencies(after []string) []string {
 	return tasks
 }
 
-// last returns the tasks of the rows that satisfy a condition. It leaves out a task if another of these rows starts after it, because the
-// task of the other row runs later.
+// last returns the tasks of the rows that satisfy a condition. If the task of one of these rows names another of these rows in After, last
+// leaves out the task of the other row, because it runs earlier.
 func (g graph) last(condition func(component.Component) bool) []string {
 	rows := slices.DeleteFunc(slices.Clone(g.rows), func(row component.Component) bool {
 		return g.task(row).Name == "" || !condition(row)

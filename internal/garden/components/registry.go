@@ -17,7 +17,8 @@ type Owned struct {
 const operatorItself = "garden-operator"
 
 // Registry returns all credentials that the operator and the components that it deploys create in the runtime cluster and in the virtual
-// cluster: the credentials of the rows, the tokens in their access Secrets, and the credentials of the operator and of Extensions.
+// cluster: the credentials of the rows, the tokens in their access Secrets, and the credentials of the operator, of Extensions and of
+// gardenlets.
 func Registry() []Owned {
 	var all []Owned
 	for _, each := range authorities() {

@@ -146,9 +146,9 @@ func probe(name string, of rotation.Credential) component.Credential {
 	}
 }
 
-// seedRenewal returns the row of a renewal in Seeds. The names of the tasks of the row end with title. In the description of the tasks,
-// gets stands for the new credentials that each Seed gets, and cause for the credential in the control plane because of which the Seeds
-// need them.
+// seedRenewal returns the row of a renewal in Seeds. The names of the tasks of the row end with title. The description of the tasks
+// contains the arguments gets and cause: gets names the new credentials that each Seed gets, and cause names the credential in the control
+// plane whose rotation makes them necessary.
 func seedRenewal(name, title, gets, cause string, after ...string) component.Component {
 	return component.Component{
 		Name: name, Plane: component.Virtual, Own: component.Own{Deploy: true, Await: true},

@@ -11,8 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets"
 )
 
-// Match finds the credentials in objects, and returns how many each row of the registry has, by its name, and the credentials that belong
-// to no row. The credentials in a Secret of a row, and copies of them in other objects, belong to the row.
+// Match finds the credentials in objects. Found contains the number of credentials of each row of the registry, by the name of the row.
+// Unknown are the credentials that belong to no row. The credentials in a Secret of a row, and copies of them in other objects, belong to
+// the row.
 func Match(objects []*unstructured.Unstructured, registry []components.Owned) (found map[string]int, unknown []Found) {
 	found = map[string]int{}
 	rows := map[[sha256.Size]byte]string{}

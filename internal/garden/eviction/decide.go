@@ -17,9 +17,10 @@ type decision struct {
 	remains time.Duration
 }
 
-// decide decides by the annotations of a VerticalPodAutoscaler with the label for managed requirements. An error names the wrong
-// annotation. With an unknown value of the restriction, it returns no decision, and the requirements stay as they are. If it cannot parse
-// the window, only evictions for more CPU or memory are allowed until the annotations change.
+// decide returns the decision for a VerticalPodAutoscaler with the label for managed requirements, by its annotations. An error names the
+// wrong annotation. If the value of the restriction is unknown, decide returns no decision, and the requirements stay as they are. If
+// decide cannot parse the window, it returns an error together with a decision: until the annotations change, only evictions for more CPU
+// or memory are allowed.
 func decide(annotations map[string]string, now time.Time) (*decision, error) {
 	switch restriction := annotations[operatorv1alpha1.AnnotationDownscaleRestriction]; restriction {
 	case operatorv1alpha1.DownscaleNever:

@@ -1,10 +1,11 @@
 // Package eviction sets the eviction requirements of VerticalPodAutoscalers, so that etcds lose CPU and memory only when that is allowed.
 //
 // It watches the VerticalPodAutoscalers with the label autoscaling.gardener.cloud/eviction-requirements: managed-by-controller in all
-// namespaces of the runtime cluster, for the etcds of the Garden, and for the etcds of Shoots if the runtime cluster is a seed. Annotations
-// say when Pods may be evicted only to take resources away: never, or in a maintenance window. Outside of it, the requirements allow
-// evictions for more CPU or memory only. The controller acts when the window opens and closes. It begins to watch when there is a Garden
-// and the kind is served. It writes the requirements and nothing else; if the process stops before the write, the next one does it.
+// namespaces of the runtime cluster, for the etcds of the Garden, and for the etcds of Shoots if the runtime cluster is a seed.
+// Annotations say when the vertical pod autoscaler may evict a Pod only to give it less CPU or memory: never, or in a maintenance window.
+// At all other times, the requirements allow only evictions that give a Pod more CPU or memory. The controller acts when the window opens
+// and closes. It begins to watch when there is a Garden and the API server serves VerticalPodAutoscalers. It writes the requirements and
+// nothing else. If the process stops before the write, the next process writes them.
 package eviction
 
 import (

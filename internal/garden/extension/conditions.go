@@ -88,8 +88,8 @@ func notReady(mr *resourcesv1alpha1.ManagedResource) string {
 	return fmt.Sprintf("waiting for ManagedResource %s/%s: %v", mr.Namespace, mr.Name, err)
 }
 
-// keepResolved keeps the resolved charts from the status that this run has not resolved anew, as long as the Extension has the field of the
-// chart: a tag is resolved once, however a run ends.
+// keepResolved keeps a resolved chart of the status if this run has not resolved the chart anew, and the Extension still has the field of
+// the chart. So a tag is resolved only once, however a run ends.
 func (p *progress) keepResolved(e *operatorv1alpha1.Extension) {
 	for _, each := range e.Status.Charts {
 		isNew := slices.ContainsFunc(p.resolved, func(c operatorv1alpha1.ResolvedChart) bool { return c.Name == each.Name })
@@ -134,8 +134,8 @@ func stageOf(g *operatorv1alpha1.Garden) stage {
 	return stageFirst
 }
 
-// abandons reports whether there is no Garden (nil), or its user gives up the virtual cluster: then no controller can delete objects in
-// that cluster. The annotation has no effect before the Garden is being deleted.
+// abandons reports whether there is no Garden (g is nil), or the user of the Garden gives up the virtual cluster. In both cases, no
+// controller can delete objects in the virtual cluster. The annotation has no effect before the Garden is being deleted.
 func abandons(g *operatorv1alpha1.Garden) bool {
 	if g == nil {
 		return true

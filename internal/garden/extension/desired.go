@@ -75,15 +75,16 @@ func gardenerValues(pairs ...any) map[string]any {
 	return map[string]any{"gardener": values}
 }
 
-// admissionRuntimePolicy extends the policy of the configuration. It treats the namespace of the Garden as shared: the namespace contains
-// the credentials of the virtual cluster.
+// admissionRuntimePolicy returns the policy of the configuration with two changes. The policy treats the namespace of the Garden as
+// shared, because this namespace contains the credentials of the virtual cluster. And it reserves the name of the Secret with the token of
+// the admission controllers.
 func admissionRuntimePolicy(p chart.Policy, e *operatorv1alpha1.Extension) chart.Policy {
 	p.Shared, p.Reserved = true, []string{"Secret/" + accessSecret(e)}
 	return p
 }
 
-// admissionVirtualPolicy extends the policy of the configuration. It allows webhooks, and rights for the ServiceAccount of the admission
-// controllers.
+// admissionVirtualPolicy returns the policy of the configuration with two changes: the policy also allows webhooks, and rights for the
+// ServiceAccount of the admission controllers.
 func admissionVirtualPolicy(p chart.Policy, e *operatorv1alpha1.Extension) chart.Policy {
 	p.Webhooks, p.Accounts = true, []string{accountNamespace + "/" + admissionAccount(e)}
 	return p
@@ -117,8 +118,8 @@ func runtimeObjects(e *operatorv1alpha1.Extension, s settings, rendered chart.Ma
 	return managedResource(e, s, RuntimeSet(e), seedSet(), nil, files)
 }
 
-// admissionRuntimeObjects returns the ManagedResource of the admission controllers in the runtime cluster, and before it the Secret of the
-// ManagedResource. It gives the workloads of the admission controllers access to the virtual cluster.
+// admissionRuntimeObjects returns the ManagedResource of the admission controllers in the runtime cluster, preceded by its Secret. Before
+// that, admissionRuntimeObjects changes the workloads of the admission controllers, so that they can connect to the virtual cluster.
 func admissionRuntimeObjects(e *operatorv1alpha1.Extension, s settings, rendered chart.Manifests) ([]*unstructured.Unstructured, error) {
 	access := publicaccess.Access{
 		Namespace: s.namespace, KubeconfigSecret: s.kubeconfig, TokenSecret: accessSecret(e), MountPath: publicaccess.RuntimeMountPath,

@@ -91,8 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 			return ctrl.Result{}, err
 		}
 	}
-	// The cache may not contain the last write of this controller yet. A condition that equals the cached one, but not the live one, would not
-	// be written.
+	// The cache may not contain the last write of this controller yet. If a new condition equaled the cached condition, but not the live
+	// condition, the controller would not write it. So it reads the live Extension.
 	if err := r.Cluster.Client.Get(ctx, client.ObjectKeyFromObject(e), e); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -336,8 +336,9 @@ func (r *Reconciler) deployChart(
 	return false
 }
 
-// ensureFree fails if an object of a chart already exists in the namespace of the Garden, or without a namespace, and does not belong to
-// the ManagedResource: it would be taken away from another program, for example from the virtual cluster.
+// ensureFree returns an error if an object of a chart already exists and does not belong to the ManagedResource: the ManagedResource would
+// take the object away from another program, for example from a component of the virtual cluster. It checks only objects in the namespace
+// of the Garden and objects without a namespace.
 func (r *Reconciler) ensureFree(ctx context.Context, set string, manifests chart.Manifests) error {
 	for _, manifest := range manifests {
 		for _, content := range manifest.Objects {
@@ -360,8 +361,9 @@ func (r *Reconciler) ensureFree(ctx context.Context, set string, manifests chart
 	return nil
 }
 
-// remove deletes the extension itself in the runtime cluster, and meanwhile the other parts in their order, each when the part before it is
-// gone. It reports whether the extension itself stays in the runtime cluster, because a Garden that is being deleted needs it.
+// remove deletes the extension itself in the runtime cluster, unless a Garden that is being deleted still needs it there. It reports
+// whether the extension itself stays for this reason. At the same time, remove deletes the other parts in their order, each part when the
+// part before it is gone.
 func (r *Reconciler) remove(
 	ctx context.Context, e *operatorv1alpha1.Extension, garden *operatorv1alpha1.Garden, p *progress,
 ) (keeps bool) {

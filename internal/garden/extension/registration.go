@@ -120,8 +120,8 @@ func withoutGarden(clusters []operatorv1alpha1.ClusterType) []operatorv1alpha1.C
 	})
 }
 
-// controllerDeployment returns the ControllerDeployment. It names the copies of Secrets and ConfigMaps. Placeholders in its values stay:
-// the program that installs the extension in a Seed replaces them.
+// controllerDeployment returns the ControllerDeployment. The ControllerDeployment names the copies of Secrets and ConfigMaps, and not the
+// originals. Placeholders in its values stay: the program that installs the extension in a Seed replaces them.
 func controllerDeployment(e *operatorv1alpha1.Extension) (*unstructured.Unstructured, error) {
 	spec := own(e)
 	helm := map[string]any{}

@@ -74,8 +74,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// newCache returns a cache for metadata of the Secrets with the roles of objects that Extensions refer to, and of all ConfigMaps, in the
-// namespace of the Garden.
+// newCache returns a cache for metadata of objects in the namespace of the Garden. The cache contains all ConfigMaps, and the Secrets
+// whose role label has one of the roles for objects that Extensions refer to.
 func newCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	roles, err := labels.NewRequirement(operatorv1alpha1.LabelRole, selection.In, []string{
 		operatorv1alpha1.RolePullSecret, operatorv1alpha1.RoleCABundle, operatorv1alpha1.RoleResourceReference,
@@ -131,8 +131,8 @@ func OfSet(_ context.Context, o client.Object) []reconcile.Request {
 	return nil
 }
 
-// extensions selects Extensions that appear, whose spec or Pod Security annotation changes, that are being deleted, or that the Garden
-// begins or ceases to need.
+// extensions selects new Extensions, and Extensions whose spec or Pod Security annotation changes, whose deletion begins, or whose
+// condition RequiredRuntime becomes true or ceases to be true.
 func extensions() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

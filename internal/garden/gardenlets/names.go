@@ -23,14 +23,14 @@ const (
 	selfHosted = "self-hosted-shoot-"
 )
 
-// roles are the names of the ClusterRoles of the chart, of their bindings, and of a Role. Only these may give rights that the operator does
-// not have itself: its own ClusterRole names them, too.
+// roles are the names of the ClusterRoles of the chart, of their ClusterRoleBindings, and of a Role. Only roles with these names may give
+// rights that the operator does not have itself. The ClusterRole of the operator contains these names, too.
 var roles = []string{
 	"gardener.cloud:system:gardenlet", "gardener.cloud:system:gardenlet:apiserver-sni", "gardener.cloud:system:gardenlet:managed-istio",
 }
 
-// policyOf returns the policy for the chart. The namespace contains the credentials of the virtual cluster, too. Kubeconfig is the Secret
-// that gardenlet itself writes.
+// policyOf returns the policy for the chart. The namespace of the release is shared, because it also contains the credentials of the
+// virtual cluster. The chart must not contain the Secret kubeconfig, which gardenlet itself writes.
 func policyOf(kubeconfig client.ObjectKey) chart.Policy {
 	return chart.Policy{
 		Shared: true, TrustedRoles: roles, ClusterKinds: []string{"PriorityClass.scheduling.k8s.io"},
@@ -63,8 +63,8 @@ func objectsOf(manifests chart.Manifests) ([]*unstructured.Unstructured, error) 
 	return append(first, last...), nil
 }
 
-// isOfGardenlet reports whether an existing object is part of gardenlet, so that the chart may replace it. gardenlet, which upgrades
-// itself, keeps these labels.
+// isOfGardenlet reports whether an existing object is part of gardenlet, so that the chart may replace it. The labels app and role decide:
+// gardenlet keeps them when it upgrades itself. The PriorityClass has no labels, so its name decides.
 func isOfGardenlet(live client.Object) bool {
 	labels := live.GetLabels()
 	return labels["app"] == "gardener" && labels["role"] == release || live.GetName() == priorityClass && live.GetNamespace() == ""

@@ -1,11 +1,12 @@
 // Package gardenlets deploys the gardenlets of objects of kind Gardenlet in the virtual cluster.
 //
-// It watches Gardenlets. As long as there is no Seed of the name of a Gardenlet, or if the user requests it, it pulls the chart of the
-// Gardenlet, renders it in a child process, and writes its objects into the runtime cluster, or into the cluster of a kubeconfig. It does
-// not use a ManagedResource: gardenlet upgrades itself by writing these objects, and a ManagedResource would revert that. In the virtual
-// cluster it writes a bootstrap token, and condition, Events and annotations of the Gardenlet. It waits for nothing: it asks again whether
-// the Seed exists. If the process stops between two writes, the next run does the rest. It deletes only two Secrets: an expired kubeconfig
-// of gardenlet and, when the Seed is registered, the kubeconfig of a remote cluster.
+// It watches Gardenlets. It deploys a gardenlet as long as no Seed with the name of the Gardenlet exists, and when the user requests a
+// deployment. For this, it pulls the chart of the Gardenlet, renders the chart in a child process, and writes the objects of the chart
+// into the runtime cluster, or into the cluster of a kubeconfig. It does not use a ManagedResource: gardenlet upgrades itself by writing
+// these objects, and a ManagedResource would revert the upgrade. In the virtual cluster, it writes a bootstrap token, and the condition,
+// Events and annotations of the Gardenlet. It does not wait for the Seed: it asks again later whether the Seed exists. If the process
+// stops between two writes, the next run does the rest. It deletes only two Secrets: an expired kubeconfig of gardenlet and, when the Seed
+// is registered, the kubeconfig of a remote cluster.
 package gardenlets
 
 import (
@@ -91,8 +92,9 @@ func (o object) isForced() bool {
 	return o.live.GetAnnotations()[seedmanagementv1alpha1.AnnotationOperation] == seedmanagementv1alpha1.OperationForceRedeploy
 }
 
-// Reconcile deploys the gardenlet of a Gardenlet if there is no Seed with the name of the Gardenlet yet, or if an annotation of the
-// Gardenlet requests another deployment. It also writes the condition and the annotations of the Gardenlet.
+// Reconcile deploys the gardenlet of a Gardenlet if no Seed with the name of the Gardenlet exists yet, or if an annotation of the
+// Gardenlet requests another deployment. If Enabled is false, it deploys nothing. It also writes the condition and the annotations of the
+// Gardenlet.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	o, err := r.read(ctx, request.NamespacedName)
 	if err != nil || o.live == nil || o.live.GetDeletionTimestamp() != nil {
@@ -152,8 +154,8 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (object, er
 }
 
 // settle ends the work of the operator for a Gardenlet whose Seed exists. If the Gardenlet names no kubeconfig of a remote cluster, or if
-// the operator deploys no gardenlets, settle changes the condition only if the Gardenlet already has the condition. Without the condition,
-// the operator has not deployed that gardenlet.
+// the operator deploys no gardenlets, settle changes the condition only if the Gardenlet already has the condition, with another status
+// than True. A Gardenlet without the condition has a gardenlet that the operator did not deploy.
 func (r *Reconciler) settle(ctx context.Context, o object) (verdict, error) {
 	before := corev1beta1.GetCondition(o.g.Status.Conditions, seedmanagementv1alpha1.SeedRegistered)
 	if ref := o.g.Spec.KubeconfigSecretRef; ref != nil && r.Enabled {
@@ -168,8 +170,8 @@ func (r *Reconciler) settle(ctx context.Context, o object) (verdict, error) {
 	return registered(o.g.Name), nil
 }
 
-// dropKubeconfig deletes the Secret with the kubeconfig of a remote cluster, and then the reference to it. It keeps a Secret without such a
-// kubeconfig.
+// dropKubeconfig deletes the Secret with the kubeconfig of a remote cluster, and then removes the reference to the Secret from the
+// Gardenlet. If the Secret does not contain a kubeconfig that clientConfig accepts, dropKubeconfig removes only the reference.
 func (r *Reconciler) dropKubeconfig(ctx context.Context, o object, name string) error {
 	secret, err := rollout.Find(ctx, o.virtual, o.g.Namespace, name, &corev1.Secret{})
 	if err != nil {
@@ -248,8 +250,9 @@ func (r *Reconciler) address(ctx context.Context) (string, error) {
 
 const chartField = "spec.deployment.helm"
 
-// render pulls and renders the chart. A reference without a digest is resolved once, until the Seed is registered: if the user requests a
-// deployment later, gardenlet has upgraded itself to the content of that time, and an older one would be a step back.
+// render pulls and renders the chart. A reference without a digest is resolved once, and an annotation keeps the digest. If the user
+// requests another deployment, render resolves the reference again: gardenlet may have upgraded itself to newer content by then, and the
+// former digest would be a step back.
 func (r *Reconciler) render(ctx context.Context, o object, s settings, t target, in inputs) (charts.Rendered, error) {
 	repository := o.g.Spec.Deployment.Helm.OCIRepository
 	reference, complete := repository.Reference()

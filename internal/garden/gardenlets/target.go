@@ -70,8 +70,9 @@ func (r *Reconciler) remote(ctx context.Context, o object, name string) (*rest.C
 	return config, nil
 }
 
-// clientConfig returns the configuration of clients with the server, the certificates and the token of the current context of a kubeconfig.
-// Other fields could make the operator read its own files, run a program, or impersonate users. They have no effect.
+// clientConfig returns the configuration of clients with the server, its TLS server name, the certificates and the token of the current
+// context of a kubeconfig. Other fields have no effect, because they could make the operator read its own files, run a program, or
+// impersonate users.
 func clientConfig(kubeconfig []byte) (*rest.Config, error) {
 	loaded, err := clientcmd.Load(kubeconfig)
 	if err != nil { // the message may quote the file

@@ -33,8 +33,9 @@ type settings struct {
 	backup *client.ObjectKey
 }
 
-// settingsOf reads the configuration of a Gardenlet. Address is the default address of the virtual cluster. The Secrets with kubeconfigs
-// must be in the given namespace, and their names must begin with secretPrefix: the operator deletes and replaces them.
+// settingsOf reads the configuration of a Gardenlet. The parameter address is the default address of the virtual cluster. The Secrets with
+// kubeconfigs must be in the given namespace, and their names must begin with secretPrefix, because the operator deletes and replaces
+// these Secrets.
 func settingsOf(g *seedmanagementv1alpha1.Gardenlet, address, namespace string) (settings, error) {
 	var read struct {
 		GardenClientConnection struct {
@@ -188,8 +189,8 @@ func imageOf(given map[string]any, reference string) map[string]any {
 	return given
 }
 
-// checksum returns the checksum of the contents of a Secret that gardenlet calculates, too: with another one, its first upgrade of itself
-// would replace its Pods.
+// checksum returns the checksum of the contents of a Secret, calculated in the same way as in gardenlet. With another checksum, the first
+// upgrade of gardenlet by itself would replace its Pods.
 func checksum(data map[string][]byte) string {
 	all := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {

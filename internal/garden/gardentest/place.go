@@ -30,8 +30,8 @@ type Place struct {
 	Ctx context.Context //nolint:containedctx // it is the context of the test, which a Place does not outlive
 	// Admin is a client of an administrator without a cache.
 	Admin client.Client
-	// Operator is a client with the rights of the operator, without a cache, and Config its configuration. Requests records the requests of
-	// all clients with this configuration.
+	// Operator is a client with the rights of the operator and without a cache. Config is the configuration of this client. Requests records
+	// the requests of all clients with this configuration.
 	Operator client.Client
 	Config   *rest.Config
 	Requests *binary.Requests

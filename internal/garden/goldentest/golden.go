@@ -24,9 +24,9 @@ const folder = "testdata"
 
 // Compare compares the objects of each variant of a component with testdata/<variant>.yaml. With -update it replaces the folder testdata.
 //
-// The file of the variant base contains all its objects, in their order. The file of another variant contains only the objects that base
-// does not have or has differently, and names in comments the objects that only base has. If base is empty, every file contains all objects
-// of its variant.
+// The parameter base is the name of one variant. The file of this variant contains all its objects, in their order. The file of another
+// variant contains only the objects that the variant base does not contain, or contains in another form. Comments in this file name the
+// objects that only the variant base contains. If base is empty, every file contains all objects of its variant.
 func Compare(t *testing.T, base string, variants map[string][]client.Object) {
 	t.Helper()
 	g := NewWithT(t)

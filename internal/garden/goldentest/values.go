@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// Values returns values for Kubernetes 1.36 with settings of a program in YAML. Of returns a pointer to the field into which the settings
-// are decoded.
+// Values returns values for Kubernetes 1.36. It decodes settings, the settings of a program in YAML, into the field to which the function
+// of returns a pointer.
 func Values(t *testing.T, of func(*values.Values) any, settings string, changes ...func(*values.Values)) values.Values {
 	t.Helper()
 	g := NewWithT(t)

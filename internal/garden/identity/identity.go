@@ -10,8 +10,8 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// GardenerVersion is the version of Gardener whose programs the operator deploys. A Garden's status names it as the version of the
-// operator, because versions of Gardener must follow one another, also if releases of Espalier are skipped.
+// GardenerVersion is the version of Gardener whose programs the operator deploys. The status of a Garden shows this version as the version
+// of the operator, because the versions of Gardener must follow one another, also if a user skips releases of Espalier.
 const GardenerVersion = "v1.149.3"
 
 // idLength is the length of an ID. Container runtimes use as many hexadecimal digits.
@@ -32,8 +32,8 @@ func New(hostname, version string, cgroup []byte, random *rand.Rand) operatorv1a
 	return operatorv1alpha1.OperatorIdentity{ID: id, Name: hostname, Version: version}
 }
 
-// containerID returns the ID of the container in the line of version 2 of control groups, else in the line of systemd in version 1; empty
-// if neither has an ID.
+// containerID returns the ID of the container from the line for version 2 of control groups. If this line contains no ID, it returns the
+// ID from the line for systemd in version 1. It returns "" if neither line contains an ID.
 func containerID(cgroup string) string {
 	for _, hierarchy := range []string{"0::", "1:name=systemd:"} {
 		for line := range strings.Lines(cgroup) {

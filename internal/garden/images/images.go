@@ -17,11 +17,11 @@ import (
 
 // The environment variables that name the files of the user.
 const (
-	// EnvOverwrite names a file with a list of images, each of which replaces fields of the image with the same name and constraints, or is
-	// added.
+	// EnvOverwrite is an environment variable with the name of a file. The file contains a list of images. Each image of this list replaces
+	// fields of the image with the same name and constraints. If there is no such image, it is added.
 	EnvOverwrite = "IMAGEVECTOR_OVERWRITE"
-	// EnvComponentOverwrites names a file with lists of images. Each list is for a component that deploys further images, and the component
-	// reads it itself.
+	// EnvComponentOverwrites is an environment variable with the name of a file. The file contains a list of images for each component that
+	// deploys further images. The component itself reads its list.
 	EnvComponentOverwrites = "IMAGEVECTOR_OVERWRITE_COMPONENTS"
 )
 
@@ -94,8 +94,8 @@ func (i Image) validate() error {
 	return nil
 }
 
-// Overwritten returns the list with the images of another list: their fields replace fields of the image with the same name and
-// constraints, and images that l does not contain are added.
+// Overwritten returns a copy of l, changed by the images of another list. The fields of such an image replace the fields of the image in l
+// with the same name and constraints. If l contains no such image, the image is added.
 func (l List) Overwritten(by List) List {
 	merged := slices.Clone(l)
 	for _, each := range by {
@@ -125,8 +125,8 @@ func (i Image) overwritten(by Image) Image {
 	return merged
 }
 
-// Find returns the image of a name. If the constraints of several images are satisfied, the image with the most constraints is used, or the
-// first one of these.
+// Find returns the image with a name whose constraints the cluster satisfies. If there are several such images, Find returns the image
+// with the most constraints. Of several images with equally many constraints, it returns the first.
 func (l List) Find(name string, cluster Cluster) (string, error) {
 	best := -1
 	var found Image

@@ -81,9 +81,9 @@ func (i Installer) Deploy(ctx context.Context, row component.Component) error {
 	return i.DeployObjects(ctx, row, objects)
 }
 
-// remove requests the deletion of the ManagedResources of a component, unless another client needs the component: then it stays as it is.
-// If the component has other objects, remove waits until the ManagedResources are gone, and then destroys the others, which the objects of
-// the ManagedResources may need until then.
+// remove requests the deletion of the ManagedResources of a component. If an existing object needs the component, remove deletes nothing.
+// If the component has further objects, remove waits until the ManagedResources are gone, and then destroys the further objects: the
+// objects of the ManagedResources may need them until then.
 func (i Installer) remove(ctx context.Context, row component.Component) error {
 	user, err := i.user(ctx, row)
 	if err != nil {
@@ -234,8 +234,9 @@ func (i Installer) namespace(set component.Set) string {
 	return set.Namespace
 }
 
-// Destroy destroys the ManagedResources of a component, one after the other, then its other objects, and waits until all are gone. If the
-// user abandons the virtual cluster, the objects of ManagedResources stay there.
+// Destroy destroys the ManagedResources of a component, one after the other, then the other objects of the component, and waits until all
+// are gone. If the user abandons the virtual cluster, the objects of ManagedResources stay in the virtual cluster. If the component
+// consists of definitions, Destroy only calls DestroyDefinitions.
 func (i Installer) Destroy(ctx context.Context, row component.Component) error {
 	if row.Definitions != nil {
 		return i.DestroyDefinitions(ctx, row)
@@ -307,8 +308,8 @@ func (i Installer) DeployDefinitions(ctx context.Context, row component.Componen
 	return i.Cluster.UntilHealthy(ctx, i.Limits.Definitions, wanted...)
 }
 
-// withoutNewer omits the definitions that the cluster has in a newer form, or from another client, because objects of a user may depend on
-// that form.
+// withoutNewer leaves out the definitions that must stay in the cluster as they are. The cluster has a newer form of such a definition, or
+// a form that another client created and that cannot be compared. Objects of a user may depend on it.
 func (i Installer) withoutNewer(ctx context.Context, definitions []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var outdated []*unstructured.Unstructured
 	for _, each := range definitions {
@@ -342,8 +343,9 @@ func (i Installer) newer(ctx context.Context, definition *unstructured.Unstructu
 	return "", nil
 }
 
-// DestroyDefinitions destroys the definitions of a component that the operator created. A definition is kept if objects of its kind exist:
-// other clients have created them, and they would be deleted together with the definition.
+// DestroyDefinitions destroys the definitions of a component that the operator created. It keeps a definition if objects of its kind
+// exist: other clients have created these objects, and they would be deleted together with the definition. Objects that a component
+// derives from other data (IsDerived) do not count.
 func (i Installer) DestroyDefinitions(ctx context.Context, row component.Component) error {
 	wanted, err := i.Definitions(row)
 	if err != nil {

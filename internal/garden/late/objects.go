@@ -23,8 +23,8 @@ import (
 type Objects[T any] struct {
 	// Kind is the kind of the objects.
 	Kind schema.GroupVersionKind
-	// Connect returns a client for the cluster. An error means that there is none now. It returns the same client as long as the connection
-	// does not change.
+	// Connect returns a client for the cluster. An error means that there is no connection now. Connect returns the same client as long as
+	// the connection does not change.
 	Connect func(ctx context.Context) (client.WithWatch, error)
 	// Period is how often Connect is called.
 	Period time.Duration

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Watch is a watch that begins as soon as the API server serves its kind. Its methods may be called concurrently. A restart of the process
-// begins anew.
+// Watch is a watch that begins as soon as the API server serves its kind. Its methods may be called concurrently. After a restart of the
+// process, the watch begins anew.
 type Watch struct {
 	kind   schema.GroupKind // for errors
 	served func() error

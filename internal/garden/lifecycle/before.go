@@ -46,12 +46,13 @@ type server struct {
 	encryption *corev1.Secret
 }
 
-// facts find the former values of fields for which there are rules about changes. Each restores a field in a copy of the Garden: the source
-// is the part of the cluster that shows the value at the last reconciliation. If the source is missing, the field keeps its current value.
-// For two fields, tasks check the changes instead: one compares the version of Kubernetes with Deployment virtual-garden-kube-apiserver,
-// and the user can skip this check; the other one compares StorageClasses with the Etcds.
+// facts find the former values of fields for which there are rules about changes. Each of them restores one field in a copy of the Garden
+// from its source: the part of the cluster that shows the value at the last reconciliation. If the source is missing, the field keeps its
+// current value. Tasks check the changes of three other fields. One task compares the version of Kubernetes (the user can skip this) and
+// resourcesToStoreInETCDEvents with Deployment virtual-garden-kube-apiserver. Another task compares StorageClasses with the Etcds.
 //
-// A removed bucketName is not restored, because the Etcd keeps its container, and a condition names the field.
+// A removed bucketName is not restored, because the Etcd keeps the name of the bucket (field container). A condition or the error of a
+// task names the missing field.
 var facts = []struct {
 	field   string
 	restore func(before *operatorv1alpha1.Garden, d deployed) error
@@ -206,9 +207,9 @@ func encryptionIn(config **operatorv1alpha1.EncryptionConfig) *operatorv1alpha1.
 	return *config
 }
 
-// encryptedBefore returns the resources that the last reconciliation asked an API server to encrypt, besides the resources of every Garden.
-// These are the recorded resources, unless a change of them has begun. It has begun if the server already encrypts a resource that is not
-// recorded, or no longer encrypts a recorded one.
+// encryptedBefore returns the resources that the last reconciliation asked an API server to encrypt, besides the resources that are
+// encrypted for every Garden. These are the recorded resources, unless a change of the resources has begun. A change has begun if the
+// server already encrypts a resource that is not recorded, or no longer encrypts a recorded resource.
 func encryptedBefore(s server, recorded, always []string) ([]string, error) {
 	if s.encryption == nil {
 		return recorded, nil

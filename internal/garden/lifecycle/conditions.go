@@ -18,8 +18,9 @@ type pause struct {
 	reason, message string
 }
 
-// pauseOf returns the pause of a Garden, nil if there is none. A restoration pauses a Garden by its mark alone: the keys of the Garden are
-// not complete yet, even if another client has removed the annotation for pauses or its time has come.
+// pauseOf returns the pause of a Garden, or nil if there is none. During a restoration, the annotation AnnotationRestoring alone pauses
+// the Garden, because the keys of the Garden are not complete yet. This holds even if another client has removed the annotation for
+// pauses, or if the time in that annotation has passed.
 func pauseOf(garden *operatorv1alpha1.Garden, now time.Time) *pause {
 	if _, restoring := garden.Annotations[operatorv1alpha1.AnnotationRestoring]; restoring {
 		return &pause{

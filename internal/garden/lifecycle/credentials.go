@@ -71,10 +71,11 @@ func (r *Reconciler) generateAuthorities(ctx context.Context, s *status, m *mana
 	return r.reportExpiry(ctx, s, m)
 }
 
-// cleanUpSecrets deletes Secrets that are not needed any more. Secrets of components that the flow does not deploy are kept, because a
-// landscape that was taken over still needs them. Secrets that workloads use are kept until a later reconciliation, because the flow does
-// not wait for every component that gets another certificate; only the former credentials of a rotation in phase Completing are deleted
-// although they are in use. cleanUpSecrets fails if a Secret from before such a rotation still exists then.
+// cleanUpSecrets deletes Secrets that are not needed any more. It keeps Secrets of components that the flow does not deploy, except
+// temporary Secrets, because a landscape that was taken over still needs them. It keeps Secrets that workloads use until a later
+// reconciliation, because the flow does not wait for every component that gets another certificate. There is one exception: it deletes the
+// former credentials of a rotation in phase Completing although workloads use them. It fails if a Secret from before such a rotation is
+// left afterwards.
 func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha1.Garden, m *manager.Manager) error {
 	completing := components.RotatedSecrets().CompletingTimes(rotationOf(garden))
 	temporary := components.TemporarySecrets()
@@ -125,9 +126,9 @@ func (r *Reconciler) cleanUpSecrets(ctx context.Context, garden *operatorv1alpha
 	return nil
 }
 
-// clientProblem returns the reason why the rotation of the certificate authorities must not complete, or "". The reason is that Pods have
-// a kubeconfig of the virtual cluster from before the last reconciliation, for example Pods of admission controllers of Extensions. No
-// other check waits until these Pods are replaced.
+// clientProblem returns the reason why the rotation of the certificate authorities must not complete, or "". The reason is that Pods use a
+// kubeconfig of the virtual cluster from before the last reconciliation, for example Pods of admission controllers of Extensions. No other
+// check waits until these Pods are replaced.
 func (r *Reconciler) clientProblem(ctx context.Context, garden *operatorv1alpha1.Garden) (string, error) {
 	current := garden.Annotations[operatorv1alpha1.AnnotationGenericTokenKubeconfig]
 	if current == "" {

@@ -48,17 +48,18 @@ type users struct {
 type user struct {
 	// name is its kind, namespace and name, for messages.
 	name string
-	// secrets are the names in the manifest of the object that may be names of Secrets of the secrets manager. For a ManagedResource, they
-	// include the names in the manifests of the objects that it deploys.
+	// secrets are the names in the manifest of the object that may be names of Secrets of the secrets manager. For a ManagedResource, secrets
+	// also include the names in the manifests of the objects that the ManagedResource deploys.
 	secrets []string
 	// isOwn is true if a reconciliation deploys the object, with names of current keys.
 	isOwn bool
 }
 
-// guard restricts the manager of secrets for keys and authorities that only a rotation replaces. The manager generates one only if no
-// object shows that there was an older one, and uses an existing one only if no object uses an older one that is lost. The objects of the
-// namespace are read at most once, before the first key is generated. All of them are read only if a key is missing, because the namespace
-// may contain many Secrets of other programs.
+// guard restricts the manager of secrets for keys and authorities that only a rotation replaces. The manager generates such a Secret only
+// if no object shows that an older Secret existed. It uses an existing Secret only if no object uses an older Secret that is lost. The
+// user can confirm a loss. The users of keys and the names of the Secrets in the namespace are read once, before the first key is
+// generated. All objects are read only if a key is missing, and also once, because the namespace may contain many Secrets of other
+// programs.
 func (r *Reconciler) guard(m *manager.Manager, garden *operatorv1alpha1.Garden) {
 	known := components.RotatedSecrets().Irreplaceable(rotationOf(garden))
 	observe := func(read func(context.Context) (*users, error)) manager.Observe {
@@ -84,8 +85,8 @@ func confirmedLostKeys(garden *operatorv1alpha1.Garden) []string {
 }
 
 // forgetConfirmations removes the annotations with which the user has confirmed losses and leftovers, because the Secrets exist now, and
-// the leftovers do not. A later loss stops a reconciliation again. It reads the Garden again, because tasks annotate it too. If the
-// user has changed the Garden since, the next reconciliation does it.
+// the leftovers do not. A later loss stops a reconciliation again. forgetConfirmations reads the Garden again, because tasks annotate the
+// Garden too. If the user has changed the Garden since the start, the next reconciliation removes the annotations.
 func (r *Reconciler) forgetConfirmations(ctx context.Context, s *status) error {
 	confirmations := []string{operatorv1alpha1.AnnotationConfirmLostKeys, operatorv1alpha1.AnnotationConfirmLeftovers}
 	if !slices.ContainsFunc(confirmations, func(each string) bool { return metav1.HasAnnotation(s.garden.ObjectMeta, each) }) {
@@ -220,8 +221,8 @@ func userOf(kind string, o runtime.Object, content map[string]map[string][]byte)
 	}, nil
 }
 
-// volumesThatNeed returns the volumes whose data may need a credential. If a user gives the encryption key of a former garden, only the
-// credentials that every former garden has may be missing: it never had the others.
+// volumesThatNeed returns the volumes whose data may need a credential. If a user gives the encryption key of a former garden, the result
+// is empty for every credential that not all former gardens had: the data of the former garden cannot need it.
 func (u *users) volumesThatNeed(logicalName string) []string {
 	isTakenOver := slices.ContainsFunc(u.secrets, func(secret metav1.ObjectMeta) bool {
 		return secret.Labels[secrets.LabelUseDataFor] == kubeapiserver.EncryptionKeyName
@@ -232,8 +233,8 @@ func (u *users) volumesThatNeed(logicalName string) []string {
 	return u.volumes
 }
 
-// appendManifests appends the data of the Secret of a ManagedResource, and its manifests: those of Gardener's operator are compressed.
-// Manifests that cannot be read count as they are.
+// appendManifests appends the data of the Secret of a ManagedResource, and also the manifests in this data, because the manifests of
+// Gardener's operator are compressed. If manifests cannot be read, only the data itself is appended.
 func appendManifests(text []byte, data map[string][]byte) []byte {
 	for key, value := range data {
 		text = append(append(text, '\n'), value...)

@@ -94,8 +94,9 @@ func (r *Reconciler) reportExpiry(ctx context.Context, s *status, m *manager.Man
 	return nil
 }
 
-// reportCertificates reports in metrics when credentials were issued, and when certificates that an authority has signed expire. It is
-// called at the end of every operation, also of a failed one: the expiry of a certificate that was not renewed is important then.
+// reportCertificates reports in metrics when credentials were issued, and when certificates that an authority has signed expire. A
+// successful reconciliation calls it, and so does renewCertificates after a failed reconciliation: the expiry of a certificate that was
+// not renewed is important then.
 func (r *Reconciler) reportCertificates(m *manager.Manager) {
 	if r.Issued != nil {
 		r.Issued.Reset()

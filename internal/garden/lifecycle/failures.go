@@ -24,8 +24,8 @@ import (
 // maxNote bounds the parts of Events that come from errors, in bytes: the API server refuses longer ones.
 const maxNote = 800
 
-// withEvents returns a task that records an Event when its work fails, and another Event when it waits for long. It calls waits when it
-// begins to wait.
+// withEvents returns a task that records an Event when its work fails, and another Event when it waits for long. Conflicts, and failures
+// after the end of the context, have no Event. The task calls the function waits when it waits.
 func (r *Reconciler) withEvents(garden *operatorv1alpha1.Garden, task flow.Task, waits func()) flow.Task {
 	run := task.Run
 	if run == nil { // it is skipped

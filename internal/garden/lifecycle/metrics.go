@@ -161,8 +161,8 @@ func (m *Metrics) collect(garden *operatorv1alpha1.Garden, out chan<- prometheus
 	}
 }
 
-// saw remembers the success in the status of a Garden, if its last operation has succeeded. It is called before the next operation begins,
-// and at each scrape.
+// saw remembers when the last reconciliation of a Garden succeeded, if its status shows this success as the last operation. It is called
+// before the next operation begins, and at each scrape.
 func (m *Metrics) saw(garden *operatorv1alpha1.Garden) {
 	last := garden.Status.LastOperation
 	if m == nil || last == nil {

@@ -88,9 +88,10 @@ func (r *Reconciler) prepare(ctx context.Context, s *status, secrets *manager.Ma
 	return s.recordEncryption(ctx, secrets, v)
 }
 
-// recordEncryption records in the status how objects of the virtual cluster will be encrypted, as long as there is no encryption key yet.
-// Then later reconciliations notice a change, and no object has to be written again until then. It returns values with this record. If
-// there is a key already, it records nothing, and objects have to be written again.
+// recordEncryption records in the status which resources of the virtual cluster will be encrypted, and with which provider. It does so
+// only if the status has no such record and no encryption key exists. It returns values with the record. Later reconciliations compare
+// the Garden with the record, so that they notice a change. If a key exists without a record, recordEncryption records nothing. This
+// reconciliation then writes the objects again, or fails if the Garden requests another provider than the provider of the key.
 func (s *status) recordEncryption(ctx context.Context, secrets *manager.Manager, v values.Values) (values.Values, error) {
 	if v.EncryptedProvider != "" {
 		return v, nil
@@ -128,7 +129,8 @@ func (r *Reconciler) delete(ctx context.Context, s *status, secrets *manager.Man
 }
 
 // run runs the flow of an operation, reports its progress, and returns its tasks for the status. It returns errOutdated if the Garden is
-// deleted or changed while tasks wait, or if another process has begun or advanced a rotation.
+// deleted or changed, or a user aborts a rotation, while tasks wait. It also returns errOutdated if another process has begun or advanced
+// a rotation.
 func (r *Reconciler) run(
 	ctx context.Context, s *status, name string, nodes []components.Node, platform *runtime.Platform, plane *virtual.ControlPlane,
 ) ([]operatorv1alpha1.Task, error) {

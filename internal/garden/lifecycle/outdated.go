@@ -13,15 +13,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// errOutdated is why an operation ends early: a user has deleted the Garden, changed its specification, or aborts a rotation, or another
-// process has begun or advanced a rotation. The next operation follows at once. If this operation did not end early, the next one would
-// have to wait until the tasks of this one have reached their timeouts.
+// errOutdated is the reason why an operation ends early: a user has deleted the Garden, changed its specification or requested to abort a
+// rotation, or another process has begun or advanced a rotation. The next operation follows at once. Without the early end, the next
+// operation would have to wait until the tasks of this operation have reached their timeouts.
 var errOutdated = errors.New("the Garden, or the state of its rotations, has changed in the meantime, or a rotation is to be aborted")
 
 var errCurrent = errors.New("the Garden has not changed")
 
-// endIfOutdated ends an operation when the generation of the Garden changes; deletion changes it too. It also ends one when a user aborts a
-// rotation: the operation has removed the annotation of an earlier abort. It returns when the context ends.
+// endIfOutdated ends an operation when the generation of the Garden changes, as it also does when the Garden is deleted, or when a user
+// aborts a rotation. The annotation for aborts is always a new request, because the operation has already removed the annotation of an
+// earlier abort. endIfOutdated returns when it has ended the operation, or when the context ends.
 func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1.Garden, end context.CancelCauseFunc) {
 	kind := operatorv1alpha1.SchemeGroupVersion.WithKind("Garden")
 	current := rollout.Identity(kind, "", garden.Name)
@@ -43,9 +44,9 @@ func (r *Reconciler) endIfOutdated(ctx context.Context, garden *operatorv1alpha1
 	}
 }
 
-// ensureSameRotation returns errOutdated if the rotations in the status are not as they were when an operation began. Then this process was
-// paused for so long that another process became the leader. The other process may have deleted former keys meanwhile, so that API servers
-// must not encrypt with them again.
+// ensureSameRotation returns errOutdated if the rotations in the status are not the same as at the start of the operation. In this case,
+// this process was paused for so long that another process became the leader. The other process may have deleted former keys in the
+// meantime, so API servers must not encrypt with these keys again.
 func (r *Reconciler) ensureSameRotation(ctx context.Context, garden *operatorv1alpha1.Garden) error {
 	live := &operatorv1alpha1.Garden{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(garden), live); err != nil {

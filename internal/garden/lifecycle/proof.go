@@ -18,8 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
-// withUnproven records in a condition that a phase of a rotation does not end because its proof is missing, if that is why an operation
-// failed. It returns the error of the operation, joined with the error of the record.
+// withUnproven writes a condition if an operation failed because a proof is missing: the condition says that a phase of a rotation cannot
+// end without this proof. withUnproven returns the error of the operation, joined with the error of the write.
 func (r *Reconciler) withUnproven(ctx context.Context, s *status, err error) error {
 	missing, isProof := errors.AsType[*proof.Error](err)
 	if !isProof || ctx.Err() != nil {
@@ -47,8 +47,8 @@ func withProof(now clock.PassiveClock, conditions []corev1beta1.Condition, probl
 	return corev1beta1.MergeConditions(conditions, condition)
 }
 
-// deleteProbes deletes the probes of the rotations that an operation has completed. They come last: until the status says that a rotation
-// has completed, a repeated operation needs them.
+// deleteProbes deletes the probes of the rotations that an operation has completed. It is called after the status shows that a rotation
+// has completed: until then, a repeated operation needs the probes.
 func (r *Reconciler) deleteProbes(ctx context.Context, before *operatorv1alpha1.Garden, m *manager.Manager) error {
 	completed := components.RotatedSecrets().CompletingTimes(rotationOf(before))
 	for _, name := range []string{rotation.ClientProbe, rotation.TokenProbe} {

@@ -1,13 +1,13 @@
 // Package lifecycle is the main loop of Gardens: it deploys the components of a Garden into the runtime cluster, and destroys them when
 // the Garden is deleted.
 //
-// It watches Gardens. Everything else is read live, once in each reconciliation: reconciliations are an hour apart, and a decision on an
+// It watches Gardens. It reads everything else live, once in each reconciliation: reconciliations are an hour apart, and a decision on an
 // outdated cache could renew credentials. All state is in the objects and in the status of the Garden. If the process stops at any point,
-// the next one runs the same flow again, whose tasks write only differences.
+// the next process runs the same flow again, whose tasks write only differences.
 //
-// Package components contains the graph of the tasks. The packages runtime and virtual do the work that package install cannot do for the
-// components of the two planes. Unlike in Gardener's operator, no second reconciliation adds the seed authorizer to kube-apiserver: it is
-// always configured.
+// Package components contains the graph of the tasks. Packages runtime and virtual do the work for the components of the runtime cluster
+// and of the virtual cluster that package install cannot do. In Gardener's operator, a second reconciliation adds the seed authorizer to
+// kube-apiserver. Here, the seed authorizer is always configured.
 package lifecycle
 
 import (
@@ -45,8 +45,8 @@ import (
 
 // Reconciler is the main loop. All fields are required unless they say otherwise.
 type Reconciler struct {
-	// Client reads and writes the runtime cluster live. It is not the client of the manager, which reads caches: client.NewWithWatch returns
-	// one. Its scheme must have the kinds of Scheme.
+	// Client reads and writes the runtime cluster live. It must not be the client of the manager, which reads caches. client.NewWithWatch
+	// returns a suitable client. The scheme of the client must have the kinds of the function Scheme.
 	Client client.WithWatch
 	// Connection is the connection to the virtual cluster.
 	Connection *virtual.Connection
@@ -56,8 +56,8 @@ type Reconciler struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock gives the times in the status.
 	Clock clock.PassiveClock
-	// ServerTime returns the current time of the API server of the runtime cluster. It is zero if the answer contains no time. Nil: clocks are
-	// not compared.
+	// ServerTime returns the current time of the API server of the runtime cluster. The time is zero if the answer of the API server contains
+	// no time. Nil: clocks are not compared.
 	ServerTime func(ctx context.Context) (time.Time, error)
 	// Identity is this process, for the status.
 	Identity operatorv1alpha1.OperatorIdentity
@@ -81,8 +81,8 @@ type Reconciler struct {
 	Random secretconfig.Source
 	// Timing changes durations for tests. The zero value stands for the defaults.
 	Timing Timing
-	// Foresee wraps the tasks of a plan, whose Client keeps all writes to itself: the virtual cluster is not changed, and waits end at once.
-	// Nil: the operation is real.
+	// Foresee wraps the tasks of a plan. In a plan, Client keeps all writes to itself, tasks do not change the virtual cluster, and waits end
+	// at once. Nil: the operation is real.
 	Foresee func(flow.Task) flow.Task
 	// OmitsDefinition reports whether a definition, by its name, is neither deployed nor destroyed. It is for tests, because definitions are
 	// large. Nil omits none.

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// withRenewal renews certificates although the operator refuses a Garden, or cannot reconcile it, because of err. It returns err, joined
-// with the error of the renewal.
+// withRenewal renews certificates although an operation failed with err: the operator refuses the Garden, or could not reconcile it. If
+// the Garden is being deleted, withRenewal renews nothing. It returns err, joined with the error of the renewal.
 func (r *Reconciler) withRenewal(ctx context.Context, s *status, err error) error {
 	if s.garden.DeletionTimestamp != nil {
 		return err
@@ -22,11 +22,11 @@ func (r *Reconciler) withRenewal(ctx context.Context, s *status, err error) erro
 	return err
 }
 
-// renewCertificates renews the authorities that need no rotation for this (RenewsItself). It also renews the certificates that expire
-// soon, and the certificates that these authorities sign. It reads nothing of the specification of the Garden. In live objects, it
-// replaces only the names of Secrets, and the bundles of these authorities. It creates the same Secrets as a reconciliation, but does not
-// delete the old Secrets: a reconciliation does that. Tokens need no renewal here: the token-controllers renew them, whether the Garden is
-// reconciled or not.
+// renewCertificates renews the authorities that the operator renews without a rotation (RenewsItself), the certificates that these
+// authorities sign, and the certificates that expire soon. It reads nothing of the specification of the Garden. In live objects, it
+// replaces only the names of Secrets, and the bundles of these authorities. It creates the same Secrets as a reconciliation, but it does
+// not delete the old Secrets: a later reconciliation deletes them. Tokens need no renewal here: the token-controllers renew them, whether
+// the Garden is reconciled or not.
 func (r *Reconciler) renewCertificates(ctx context.Context, s *status) error {
 	secrets, err := r.secretsManager(ctx, s.garden, s.clocks)
 	if err != nil {

@@ -28,8 +28,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/secrets/manager"
 )
 
-// scheduled returns the operation that the operator requests itself: in a maintenance window, after a reconciliation that has succeeded,
-// unless the user requests operations or aborts rotations. A rotation must not make the state of a Garden worse that is already broken.
+// scheduled returns the operation that the operator itself requests. The operator requests one only in a maintenance window, only after a
+// reconciliation that has succeeded, because a rotation must not make a broken Garden worse, and only if the user neither aborts rotations
+// nor requests an operation other than reconcile.
 func (r *Reconciler) scheduled(ctx context.Context, s *status, requested rotation.Operations) (rotation.Operations, error) {
 	if !r.Schedule.HasAutomatic() || s.garden.DeletionTimestamp != nil || s.clocks != nil || asksForAbort(s.garden.Annotations) ||
 		!sets.New(operatorv1alpha1.OperationReconcile).IsSuperset(requested) || !isReconciled(s.garden) {
@@ -60,9 +61,10 @@ func isReconciled(garden *operatorv1alpha1.Garden) bool {
 	return last != nil && last.Type == operatorv1alpha1.LastOperationReconcile && last.State == operatorv1alpha1.LastOperationSucceeded
 }
 
-// reportRequests writes Events about the operations that the operator or the user has requested, and that may have no effect. Facts are
-// without the scheduled operations. A scheduled operation that has no effect is requested again, perhaps often: only the status says why.
-// Everything else that has no effect has an Event, such as an abort that waits while another rotation is scheduled.
+// reportRequests writes Events about the requests of the operator and of the user, which may have no effect. The parameter facts does not
+// contain the scheduled operations. A scheduled operation that has no effect is requested again, perhaps often: it has no Event, and only
+// the status shows the reason. Everything else that has no effect has an Event, such as an abort that waits while another rotation is
+// scheduled.
 func (r *Reconciler) reportRequests(
 	s *status, before *operatorv1alpha1.CredentialsRotation, facts rotation.Facts, scheduled rotation.Operations,
 ) {
@@ -78,8 +80,8 @@ func (r *Reconciler) reportRequests(
 	}
 }
 
-// skippedProof returns the first check that the user skips and that would show that former credentials are not used any more, "" if there
-// is none.
+// skippedProof returns the first check that the user skips and that proves that former credentials are not used any more. It returns "" if
+// the user skips no such check.
 func skippedProof(garden *operatorv1alpha1.Garden) string {
 	for _, each := range skippedChecks(garden) {
 		if check, _, _ := strings.Cut(each, "/"); check == proof.Check || check == virtual.CheckSeeds {
@@ -123,8 +125,8 @@ func rotatesEncryptionInOneStep(garden *operatorv1alpha1.Garden) bool {
 	return kubernetes.AtLeast(rotation.SingleStepEncryptionFrom)
 }
 
-// untilNext returns the time until the next reconciliation: until the next maintenance window, if an operation of the operator is due then,
-// or endsAbortAfter, if an abort has to complete, but at most the sync period.
+// untilNext returns the time until the next reconciliation. This is endsAbortAfter if an abort has to complete. Otherwise it is the time
+// until the next maintenance window if an operation of the operator is due then. It is never longer than the sync period.
 func (r *Reconciler) untilNext(garden *operatorv1alpha1.Garden, m *manager.Manager, window values.Maintenance) time.Duration {
 	if awaitsEndOfAbort(garden) {
 		return min(endsAbortAfter, r.SyncPeriod)

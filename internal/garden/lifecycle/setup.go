@@ -90,8 +90,8 @@ func deletions() predicate.TypedFuncs[*operatorv1alpha1.Garden] {
 	}
 }
 
-// triggeringAnnotations are annotations whose changes trigger a reconciliation. The annotation with operations is not among them, because
-// triggers reads its value.
+// triggeringAnnotations are annotations whose changes trigger a reconciliation. The annotation with operations is not in this list,
+// because the function triggers reads the value of that annotation.
 var triggeringAnnotations = []string{
 	operatorv1alpha1.AnnotationPausedUntil, operatorv1alpha1.AnnotationAbandonVirtualCluster, operatorv1alpha1.AnnotationConfirmLostKeys,
 	operatorv1alpha1.AnnotationConfirmLostResources, operatorv1alpha1.AnnotationConfirmLostBackups, operatorv1alpha1.AnnotationConfirmLostLogs,

@@ -70,8 +70,9 @@ func (s *status) write(ctx context.Context, locked bool, change func(*operatorv1
 	return nil
 }
 
-// begin records the start of an operation, and then removes the operations that it handles from the annotation. If the process stops in
-// between, they are handled again, which changes nothing.
+// begin records the start of an operation. Then it removes the operations that it has handled from the annotation of the Garden, and also
+// the annotation that aborts rotations. If the process stops in between, the next process handles the same requests again, which changes
+// nothing.
 func (r *Reconciler) begin(ctx context.Context, s *status) error {
 	annotation := s.garden.Annotations[gardenerOperation]
 	operations, rest := rotation.Parse(annotation)
@@ -143,8 +144,8 @@ func (r *Reconciler) checkRotations(ctx context.Context, s *status, facts *rotat
 	return ctx.Err() // the process ends, and the next one asks again
 }
 
-// lacksAccess reports whether the operator has no token for the virtual cluster although it needs one to end a rotation of the encryption
-// key. It gets one in a reconciliation, after kube-apiserver is deployed.
+// lacksAccess reports whether the operator has no token for the virtual cluster although it needs a token to end a rotation of the
+// encryption key. In a reconciliation, the operator gets a token after kube-apiserver is deployed.
 func (r *Reconciler) lacksAccess(ctx context.Context, garden *operatorv1alpha1.Garden) bool {
 	phase := rotation.PhasesOf(garden)[rotation.ETCDEncryptionKey]
 	if phase != operatorv1alpha1.RotationPrepared && phase != operatorv1alpha1.RotationCompleting {
@@ -183,9 +184,9 @@ func (s *status) report(ctx context.Context, progress flow.Status) {
 	}
 }
 
-// succeeded records the end of a reconciliation. Encrypted are the resources that are encrypted from now on; nil: as before. Again is true
-// if the next reconciliation must follow at once. It fails if a rotation has begun or advanced since the operation started, because this
-// operation has not used the credentials of that rotation.
+// succeeded records the end of a reconciliation. It fails if a rotation has begun or advanced since the operation started, because this
+// operation has not used the credentials of that rotation. The parameter encrypted contains the resources that are encrypted from now on;
+// nil: as before. The result again is true if the next reconciliation must follow at once.
 func (s *status) succeeded(
 	ctx context.Context, tasks []operatorv1alpha1.Task, encrypted *operatorv1alpha1.EncryptionAtRest,
 ) (again bool, err error) {
@@ -207,9 +208,9 @@ func (s *status) succeeded(
 	return again, nil
 }
 
-// writeUnlessRotated changes the status with a lock. After a conflict it reads the Garden and tries again. It fails if the state of the
-// rotations differs from their state at the start of the operation. It compares them before the write too: report writes without a lock, so
-// s.garden may already contain changes of another operation, and then there is no conflict.
+// writeUnlessRotated changes the status with an optimistic lock. After a conflict, it reads the Garden and tries again. It fails if the
+// rotations in the status are not the same as at the start of the operation. It also compares them before the first write: the method
+// report writes without a lock, so s.garden may already contain changes of another operation, and then the write causes no conflict.
 func (s *status) writeUnlessRotated(ctx context.Context, change func(*operatorv1alpha1.GardenStatus)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if s.garden.UID != s.begun.UID || !equality.Semantic.DeepEqual(rotationOf(s.garden), rotationOf(s.begun)) {

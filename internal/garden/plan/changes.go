@@ -74,8 +74,9 @@ func objectsOf(all []history) []Object {
 	return objects
 }
 
-// removesMetadata reports whether a write removes labels or annotations, or sets them to other values. A comparison that is not exact does
-// not find removed fields.
+// removesMetadata reports whether the labels or annotations before and after a write are different. It is called if a comparison of the
+// objects found no difference. Then the write removes labels or annotations, because a comparison that is not exact does not find removed
+// fields.
 func removesMetadata(before, after *unstructured.Unstructured) bool {
 	return !equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations())
@@ -230,8 +231,8 @@ func templateReasons(before, after *unstructured.Unstructured, exact bool, read 
 	return found.texts
 }
 
-// specReasons returns why etcd-druid, or the operator of another kind, replaces the Pods of an object. Another number of members alone
-// replaces none.
+// specReasons returns why etcd-druid, or the operator of another kind, replaces the Pods of an object. Changes of spec.replicas, and of
+// fields that begin with spec.storage, are no reason.
 func specReasons(before, after *unstructured.Unstructured, exact bool, read contents) []string {
 	found := reasons{}
 	for _, path := range difference.Paths(before, after, exact) {

@@ -158,8 +158,8 @@ Flags:
 %s` + exitCodes
 )
 
-// run prints the plan. Cluster is the kubeconfig of the user; nil: the cluster of the configuration file
-// counts or, without it, the default kubeconfig.
+// run prints the plan. Cluster is the kubeconfig of the user. If it is nil, run uses the cluster that the configuration file names or,
+// without such a file, the cluster of the default kubeconfig.
 func (f *flags) run(ctx context.Context, program process.Program, cluster clientcmd.ClientConfig, in io.Reader, out io.Writer) error {
 	file, err := readFile(f.file, in)
 	if err != nil {
@@ -206,8 +206,9 @@ func (f *flags) input(program process.Program, user clientcmd.ClientConfig) (*In
 	return input, nil
 }
 
-// Input connects to the runtime cluster, and returns the input of plans without their file. User is the kubeconfig of the user; nil: the
-// cluster of the configuration file counts or, without it, the default kubeconfig.
+// Input connects to the runtime cluster, and returns the input of a plan, except the file with the Garden. The parameter user is the
+// kubeconfig of the user. If it is nil, Input uses the cluster that the configuration file names or, without such a file, the cluster of
+// the default kubeconfig.
 func (f *Settings) Input(program process.Program, user clientcmd.ClientConfig) (*Input, error) {
 	input, _, err := f.input(program, user)
 	return input, err
@@ -314,8 +315,9 @@ func shipped() (*config.OperatorConfiguration, error) {
 	return cfg, err
 }
 
-// ConnectReadOnly returns a connection to the runtime cluster that refuses to write. If user is set, it is the cluster of the user;
-// otherwise it is the cluster of a configuration file or, if there is none, the cluster of the default kubeconfig.
+// ConnectReadOnly returns a connection to the runtime cluster that refuses to write. If user is not nil, the runtime cluster is the
+// cluster of this kubeconfig. Otherwise it is the cluster that the configuration file names or, without such a file, the cluster of the
+// default kubeconfig.
 func ConnectReadOnly(
 	program process.Program, file string, user clientcmd.ClientConfig,
 ) (*config.OperatorConfiguration, *process.Connection, client.WithWatch, error) {

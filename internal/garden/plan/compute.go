@@ -67,8 +67,9 @@ type simulation struct {
 	refused []string // operations and aborts that are refused
 }
 
-// Compute foresees the reconciliation of a Garden. Reconciler is the reconciler of the operator, whose Client reads the runtime cluster.
-// Live is the Garden in the cluster, nil if there is none, and next is the Garden after the change, with all defaults.
+// Compute foresees the reconciliation of a Garden. The parameter reconciler is the reconciler of the operator, and the field Client of the
+// reconciler reads the runtime cluster. Live is the Garden in the cluster, or nil if there is none. Next is the Garden after the change,
+// with all defaults.
 func Compute(ctx context.Context, reconciler lifecycle.Reconciler, live, next *operatorv1alpha1.Garden) (*Plan, error) {
 	p, _, err := compute(ctx, reconciler, live, next)
 	return p, err
@@ -198,8 +199,8 @@ func (s *simulation) remark(text string) {
 	}
 }
 
-// Eventf implements events.EventRecorder. Warnings become remarks, or refusals if an operation has no effect;
-// failures of tasks are in the result already.
+// Eventf implements events.EventRecorder. Warnings that an operation has no effect become refusals, and other warnings become remarks.
+// Failures are left out, because the result already contains them. Normal Events are left out, too.
 func (s *simulation) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	text := fmt.Sprintf(note, args...)
 	switch {
@@ -260,8 +261,8 @@ func sentences(err error) []string {
 	return []string{err.Error()}
 }
 
-// histories returns the objects that the simulation has written: the objects of ManagedResources in place of the ManagedResources and
-// their Secrets.
+// histories returns the objects that the simulation has written, except Gardens. In place of ManagedResources and their Secrets, it
+// returns the objects of the ManagedResources.
 func (s *simulation) histories(ctx context.Context) ([]history, error) {
 	var all []history
 	content := map[string]bool{} // the Secrets of ManagedResources
@@ -406,8 +407,8 @@ func addManifests(objects map[id]*unstructured.Unstructured, data map[string]any
 	return nil
 }
 
-// ever returns an object that exists in the cluster or that the simulation has created, even if it has deleted the object again; nil if
-// there is none.
+// ever returns an object that exists in the cluster or that the simulation has created, even if the simulation has deleted the object. It
+// returns nil if there is no such object.
 func (s *simulation) ever(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	if written, found := s.objects[id{kind.GroupKind(), namespace, name}]; found {
 		for _, each := range slices.Backward(written.states) {

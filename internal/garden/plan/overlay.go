@@ -54,11 +54,12 @@ type state struct {
 
 func (e *entry) last() *unstructured.Unstructured { return e.states[len(e.states)-1].object }
 
-// overlay is a client that reads a cluster and keeps all writes to itself. Later reads find them. It sends no write, not even a dry run, so
-// that rights to read are enough. The client of package fake in controller-runtime cannot read objects of a cluster, and dry runs of the
-// API server forget earlier writes.
+// overlay is a client that reads a cluster and keeps all writes to itself. Later reads find these writes. It sends no write to the
+// cluster, not even a dry run, so that rights to read are enough. The client of package fake in controller-runtime cannot read objects of
+// a cluster, and dry runs of the API server forget earlier writes.
 //
-// Unlike an API server, it neither sets defaults nor calls webhooks, and objects with finalizers are gone at once.
+// Unlike an API server, overlay neither sets defaults nor calls webhooks, and it removes a deleted object at once, even if the object has
+// finalizers.
 type overlay struct {
 	client.WithWatch                    // reads the cluster
 	clock            clock.PassiveClock // gives the times of creation
@@ -345,8 +346,8 @@ func keep(current, next *unstructured.Unstructured, field string) error {
 	return nil
 }
 
-// change stores an object that a function changes. Like an API server, it refuses an object of another version, and stores nothing if
-// nothing changes.
+// change stores an object that a function changes. Like an API server, it refuses an object with another resource version, and stores
+// nothing if the object does not change.
 func (o *overlay) change(
 	ctx context.Context, object client.Object, change func(current *unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {

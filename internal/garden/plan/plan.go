@@ -1,9 +1,8 @@
-// Package plan foresees a reconciliation of a Garden, and writes nothing. It runs the reconciler itself with a client that keeps all writes
-// (overlay.go), so that the rows, the rollout and the manager of secrets are those of a real operation, and compares the result with the
-// cluster.
+// Package plan foresees a reconciliation of a Garden, and writes nothing. It runs the reconciler itself with a client that keeps all
+// writes (overlay.go), so that a plan uses the same rows, rollout and manager of secrets as a real operation. Then it compares the result
+// with the cluster.
 //
-// A plan cannot foresee the work of others: the answers of controllers of extensions, random keys, and changes in the virtual cluster.
-// Plan.Remarks name them.
+// A plan cannot foresee the answers of controllers of extensions, random keys, and changes in the virtual cluster. Plan.Remarks name them.
 package plan
 
 import (

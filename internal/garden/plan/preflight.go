@@ -44,8 +44,8 @@ type Preflight struct {
 	HasImage func(ctx context.Context, image string) (bool, error)
 }
 
-// oldestRuntime is the oldest version of Kubernetes that runtime clusters may have: older ones have no sidecar containers and no
-// validating admission policies.
+// oldestRuntime is the oldest version of Kubernetes that runtime clusters may have. Only from this version on, validating admission
+// policies are generally available. Sidecar containers are on by default since Kubernetes 1.29.
 var oldestRuntime = version.MustParseGeneric("1.30")
 
 // Run returns the findings, in a fixed order. A check that cannot be made is a finding that does not block. Images are the images that
@@ -210,8 +210,8 @@ func (p Preflight) checkZones(ctx context.Context, f *findings, garden *operator
 	return nil
 }
 
-// checkSecrets checks the Secrets for backups and DNS. A task checks everything else that the Garden refers to, and its result is a part of
-// the plan.
+// checkSecrets checks the Secrets for backups and DNS. A task checks the other objects that the Garden refers to, and the result of this
+// task is a part of the plan.
 func (p Preflight) checkSecrets(ctx context.Context, f *findings, garden *operatorv1alpha1.Garden) error {
 	names := map[string]string{}
 	if backup := backupOf(garden); backup != nil {
@@ -274,8 +274,8 @@ func (p Preflight) checkExtensions(ctx context.Context, f *findings, garden *ope
 	return nil
 }
 
-// checkQuotas reports a quota that is used up as a finding that blocks, and any other quota as one that does not, because the need is known
-// only when the objects exist.
+// checkQuotas reports each ResourceQuota as a finding. The finding blocks if the quota is used up. Any other quota does not block, because
+// the operator knows the need only when the objects exist.
 func (p Preflight) checkQuotas(ctx context.Context, f *findings, _ *operatorv1alpha1.Garden) error {
 	var failures []error
 	for _, namespace := range p.Namespaces {
@@ -336,8 +336,8 @@ const (
 	imageRequests = 8
 )
 
-// checkImages asks the registries for images. An image without an answer does not block: the Nodes may reach registries that this machine
-// does not reach, have credentials for them, or have the image already.
+// checkImages asks the registries for images. An image that a registry does not have blocks. If a registry does not answer, its images do
+// not block: the Nodes may reach registries that this machine does not reach, have credentials for them, or have the images already.
 func (p Preflight) checkImages(ctx context.Context, f *findings, images []string) {
 	if p.HasImage == nil {
 		return

@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/defaulting"
 )
 
-// Decode reads the Garden in a file, and completes it as the API server and the webhook would: with the defaults of the schema and of
-// package defaulting. It refuses fields that the schema does not have. The error names the field.
+// Decode reads the Garden in a file, and adds the same defaults as the API server and the webhook: the defaults of the schema and of
+// package defaulting. It refuses fields that the schema does not have, and the error names these fields.
 //
 // This package sets the defaults of the schema itself: package defaulting of apiextensions-apiserver would link an interpreter of CEL.
 func Decode(file []byte, definition *apiextensionsv1.CustomResourceDefinition) (*operatorv1alpha1.Garden, error) {

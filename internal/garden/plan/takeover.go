@@ -42,7 +42,7 @@ var observedKinds = []struct {
 // nameVirtual is the remedy if the virtual cluster of a garden that other programs deployed cannot be read.
 const nameVirtual = "name its kubeconfig with --virtual-kubeconfig, or none if it has no API server any more"
 
-// takeOver reports on the take-over of the garden in the cluster. Done is the simulation of the plan, and stored the Garden after the
+// takeOver reports on the take-over of the garden in the cluster. Done is the simulation of the plan. Stored is the Garden after the
 // change.
 func (in Input) takeOver(ctx context.Context, p *Plan, done *simulation, stored *operatorv1alpha1.Garden) (*takeover.Report, error) {
 	inventory := takeover.Inventory{
@@ -149,8 +149,8 @@ func (s *simulation) knows(o *unstructured.Unstructured) bool {
 	return written || s.read[idOf(o)]
 }
 
-// inSets returns the objects of the runtime cluster that the ManagedResources of the operation contain, as far as the operation changes
-// them.
+// inSets returns the objects of the runtime cluster that ManagedResources contain after the operation. ManagedResources that the operation
+// does not change are left out.
 func (s *simulation) inSets(ctx context.Context) (map[id]*unstructured.Unstructured, error) {
 	all, err := s.histories(ctx)
 	if err != nil {
@@ -165,8 +165,8 @@ func (s *simulation) inSets(ctx context.Context) (map[id]*unstructured.Unstructu
 	return found, nil
 }
 
-// inLiveSets returns the objects that ManagedResources of the operation contain in the cluster, also those that the operation does not
-// change.
+// inLiveSets returns the objects that the ManagedResources of the operation contain in the cluster now, including ManagedResources that
+// the operation does not change.
 func (s *simulation) inLiveSets(ctx context.Context, live []*unstructured.Unstructured) (map[id]bool, error) {
 	found := map[id]bool{}
 	for _, each := range live {

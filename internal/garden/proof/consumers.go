@@ -35,9 +35,9 @@ var registrations = []struct {
 	{schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, true},
 }
 
-// consumerProblems returns a sentence for each client of a server that does not have exactly the authorities of its bundle: kubeconfigs of
-// the operator, and APIServices and webhooks of Gardener in the virtual cluster; and for each such APIService that is not available. An
-// object that does not exist is no problem, because a task of its own creates it.
+// consumerProblems returns a sentence for each client of a server that does not have exactly the authorities of the bundle of that server.
+// The clients are kubeconfigs of the operator, and APIServices and webhooks of Gardener in the virtual cluster. It also returns a sentence
+// for each such APIService that is not available. An object that does not exist is no problem, because another task creates it.
 func (p *Prover) consumerProblems(ctx context.Context) ([]string, error) {
 	if !p.changes(rotation.CertificateAuthorities) {
 		return nil, nil
@@ -127,8 +127,8 @@ func apiServiceProblems(o map[string]any, bundle []byte) (problems []string) {
 	return problems
 }
 
-// webhookProblems returns why webhooks of gardener-admission-controller, which serves in a namespace of the runtime cluster, do not have
-// exactly the authorities of a bundle.
+// webhookProblems returns why webhooks of gardener-admission-controller do not have exactly the authorities of a bundle. The parameter
+// namespace is the namespace of gardener-admission-controller in the runtime cluster.
 func webhookProblems(o map[string]any, namespace string, bundle []byte) (problems []string) {
 	webhooks, _, _ := unstructured.NestedSlice(o, "webhooks")
 	for _, each := range webhooks {

@@ -125,8 +125,8 @@ func (s Scope) Claims(now time.Time) ([]byte, error) {
 	})
 }
 
-// Problem returns why all servers refuse a token with the claims of a stored probe, and the remedy, or "". The issuer is not compared,
-// because servers may accept several.
+// Problem returns why all servers refuse a token with the claims of a stored probe, and the remedy, or "". It compares only the UID of the
+// ServiceAccount, and not the issuer, because servers may accept several issuers.
 func (s Scope) Problem(stored []byte) string {
 	var c claims
 	if err := json.Unmarshal(stored, &c); err != nil || c.Kubernetes.Account.UID == s.UID {

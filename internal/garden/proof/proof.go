@@ -3,13 +3,15 @@
 //
 // In both phases, kubeconfigs, APIServices and webhooks must have the present authorities, and the APIServices must be available.
 //
-// In phase Preparing, each Pod must serve a certificate of its authorities, and accept credentials that the new generation has signed. In
-// phase Completing, only the new authorities verify its certificate, and each Pod of kube-apiserver must refuse the probes: a client
-// certificate and a token without rights that the former generation has signed. Each probe is in a Secret of its own, which is generated
-// before the phase Prepared, while the former key still exists, and deleted when the rotation has completed. So the proof can be repeated
-// if the process stops at any point, even after the former keys were deleted.
+// In phase Preparing, each Pod must serve a certificate that the authorities of its server have signed, and accept credentials that the
+// new generation has signed. In phase Completing, each Pod must serve a certificate that one of the new authorities has signed, and each
+// Pod of kube-apiserver must refuse the probes. The probes are a client certificate and a token without rights that the former generation
+// has signed. Each probe is in a separate Secret. The Secret is generated before the phase Prepared, while the former key still exists,
+// and deleted when the rotation has completed. So the proof can be repeated if the process stops at any point, even after the former keys
+// were deleted.
 //
-// The requests go to each Pod, not to a Service, and only while a phase waits. Problem decides about each answer; it is pure.
+// The requests go to each Pod, not to a Service, and only while a phase waits. The user can leave Pods out. Problem decides about each
+// answer; it is pure.
 package proof
 
 import (
@@ -95,7 +97,7 @@ type generation struct {
 	// scope returns the present scope of tokens. Nil: the probe is no token.
 	scope func(p *Prover, ctx context.Context) (Scope, error)
 	// read returns two credentials. Former is the former credential in the data of the probe, or the zero value if there was no former key.
-	// Current is the same credential, but signed with the current key.
+	// Current is a credential of the same content, signed with the current key.
 	read func(p *Prover, data, key map[string][]byte) (former, current Credential, err error)
 }
 
@@ -222,9 +224,10 @@ const remedy = "; test yourself that servers refuse the former credentials, and 
 var errLost = errors.New("neither the probe nor the former key exists any more, so that nothing shows whether servers refuse the former " +
 	"generation" + remedy)
 
-// demandsOf generates the probe of a generation, and returns the demands on kube-apiserver. kube-apiserver must accept the current
-// credential also in phase Completing. Otherwise its refusal of the former credential would prove nothing, because kube-apiserver may
-// refuse all credentials, or the ServiceAccount may not exist any more.
+// demandsOf generates the probe of a generation, and returns the demands on kube-apiserver. It returns no demands outside the phases
+// Preparing and Completing. kube-apiserver must also accept the current credential in phase Completing. Otherwise it would prove nothing
+// that kube-apiserver refuses the former credential: kube-apiserver may refuse all credentials, or the ServiceAccount may not exist any
+// more.
 func (p *Prover) demandsOf(ctx context.Context, g *generation) ([]Demand, error) {
 	former, err := p.Secrets.Former(g.secret)
 	if err != nil {
@@ -262,9 +265,9 @@ func (p *Prover) demandsOf(ctx context.Context, g *generation) ([]Demand, error)
 	return demands, nil
 }
 
-// probeOf returns the description of the probe of a generation. Stored is the probe that was generated earlier in the rotation, nil if
-// there is none. Servers refuse a token of another scope than the present one whatever its key is, so a stored token of another scope is
-// replaced as long as the former key exists. After that, probeOf fails if the ServiceAccount was created again.
+// probeOf returns the description of the probe of a generation. Stored is the probe that was generated earlier in the rotation, or nil if
+// there is none. If the scope of a stored token is not the present scope, servers refuse the token whatever its key is. So the token is
+// replaced as long as the former key exists. After the former key was deleted, probeOf fails if the ServiceAccount was created again.
 func (p *Prover) probeOf(ctx context.Context, g *generation, former, stored *corev1.Secret) (probe, error) {
 	config := probe{name: g.probe}
 	if g.scope != nil && (stored == nil || p.changes(g.credential)) {
@@ -413,8 +416,8 @@ func (p *Prover) bundle(d *Demand) ([]byte, error) {
 // Pods of etcds are counted.
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// pods returns the Pods of a server that the user does not leave out, and a problem if there are none. A server that was never deployed has
-// none: its own task waits for it.
+// pods returns the Pods of a server that the user does not leave out. If the Deployment or StatefulSet of the server exists without Pods,
+// pods returns a problem. If neither exists, pods returns no problem: another task deploys the server and waits for it.
 func (p *Prover) pods(ctx context.Context, s *Server) (pods []corev1.Pod, problem string, err error) {
 	list := &corev1.PodList{}
 	err = p.Cluster.Client.List(ctx, list, client.InNamespace(p.Values.Namespace), client.MatchingLabels(s.Labels))

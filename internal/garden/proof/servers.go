@@ -19,8 +19,8 @@ func kubernetesServer(v values.Values) Server {
 	}
 }
 
-// demandsOfServers returns the demands on all servers whose certificates are rotated. Their clients have certificates that the new
-// authorities have signed.
+// demandsOfServers returns the demands on all servers whose certificates are rotated. The requests to etcds and to gardener-apiserver use
+// client certificates that the new authorities have signed. The other requests have no client certificate.
 func (p *Prover) demandsOfServers() ([]Demand, error) {
 	etcdClient, err := p.currentCertificate(etcd.ClientCertificate(p.Values).Config.LogicalName())
 	if err != nil {

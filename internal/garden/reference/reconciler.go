@@ -1,9 +1,9 @@
 // Package reference protects the Secrets and ConfigMaps that Gardens and Extensions refer to from deletion.
 //
-// It watches Gardens and Extensions. It lists metadata of Secrets and ConfigMaps in the namespace of the Garden, and writes the finalizer
-// gardener.cloud/reference-protection on them and on the Garden or Extension, all in the runtime cluster. If the process stops between two
-// writes, the next one does the rest. References of a Garden that is being deleted do not count, so its Secrets can be deleted together
-// with it; the same holds for Extensions.
+// It watches Gardens and Extensions. It lists metadata of Secrets and ConfigMaps in the namespace of the Garden. It writes the finalizer
+// gardener.cloud/reference-protection on the referenced objects and on the Garden or Extension, all in the runtime cluster. If the process
+// stops between two writes, the next reconciliation does the rest. References of a Garden that is being deleted do not count, so its
+// Secrets can be deleted together with the Garden. The same holds for Extensions.
 package reference
 
 import (
@@ -48,8 +48,8 @@ func (r *Extensions) Reconcile(ctx context.Context, e *operatorv1alpha1.Extensio
 	return (*Reconciler)(r).reconcile(ctx, e, OfExtension(e))
 }
 
-// Reconcile protects the objects that the Garden refers to, and releases objects that neither a Garden nor an Extension refers to any more.
-// It fails if a referenced object is missing, so that it is called again.
+// Reconcile protects the objects that the Garden refers to, and releases objects that neither a Garden nor an Extension refers to any
+// more. If a referenced object is missing, it returns an error, so that the controller tries again.
 func (r *Reconciler) Reconcile(ctx context.Context, garden *operatorv1alpha1.Garden) (ctrl.Result, error) {
 	return r.reconcile(ctx, garden, Of(garden))
 }

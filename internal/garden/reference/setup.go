@@ -23,8 +23,8 @@ const (
 )
 
 const (
-	// The pause after a failure grows from shortestPause to longestPause. The controller watches no Secrets, so it finds a Secret that was
-	// missing only after such a pause.
+	// The pause after a failure grows from shortestPause to longestPause. The controller watches no Secrets. If a Secret was missing, the
+	// controller finds the created Secret only after such a pause.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = time.Minute
 )

@@ -13,10 +13,11 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// A rotation that a user aborts is not undone. Another rotation replaces it, which leads back: its credential has the content of the former
-// one, and the aborted one becomes the former one. So each rule about rotations holds for an abort, too: both are trusted until each
-// consumer has shown that it uses the right one, the aborted one is dropped as each former credential is, and a later rotation always has
-// the later time.
+// A rotation that a user aborts is not undone. Instead, a second rotation replaces the aborted rotation, and leads back. The new
+// credential of the second rotation has the content of the credential from before the aborted rotation. The credential of the aborted
+// rotation becomes the former credential of the second rotation. So each rule about rotations holds for an abort, too: both credentials
+// are trusted until each consumer has shown that it uses the right credential, the aborted credential is dropped like each former
+// credential, and a later rotation always has the later time.
 
 // AbortNames returns the values of the annotation that aborts rotations, sorted.
 func AbortNames() []string {
@@ -31,7 +32,7 @@ func AbortNames() []string {
 }
 
 // ParseAborts reads the value of the annotation that aborts rotations. Spaces around names, their order and repetitions do not matter.
-// Unknown are the values that name no credential, in their order.
+// Unknown contains the values that are not names of credentials, in the order of the annotation.
 func ParseAborts(annotation string) (aborts sets.Set[Credential], unknown []string) {
 	aborts = sets.Set[Credential]{}
 	for name := range strings.SplitSeq(annotation, ",") {
@@ -47,8 +48,8 @@ func ParseAborts(annotation string) (aborts sets.Set[Credential], unknown []stri
 	return aborts, unknown
 }
 
-// AbortProblem returns why the state of a rotation does not allow to abort it, as a part of a sentence, or "". A rotation that is being
-// aborted already may be aborted again, which changes nothing.
+// AbortProblem returns, as a part of a sentence, why the state of a rotation does not allow an abort, or "". It allows the abort of a
+// rotation that is already being aborted, which changes nothing. In phase Completing, it allows no abort.
 func AbortProblem(current *operatorv1alpha1.CredentialsRotation, credential Credential, singleStepEncryption bool) string {
 	r := rowOf(credential)
 	switch rotation := ptr.Deref(r.in(current), operatorv1alpha1.Rotation{}); {
@@ -64,8 +65,8 @@ func AbortProblem(current *operatorv1alpha1.CredentialsRotation, credential Cred
 	return ""
 }
 
-// Aborts returns the credentials whose rotations are aborted now, with the times at which these rotations began. It leaves out a rotation
-// whose abort was already handled in an earlier attempt.
+// Aborts returns the credentials whose rotations are aborted now, with the times at which these rotations began. It leaves out rotations
+// that must not be aborted, and rotations whose abort was already handled in an earlier attempt.
 func Aborts(
 	current *operatorv1alpha1.CredentialsRotation, asked sets.Set[Credential], singleStepEncryption bool,
 ) map[Credential]time.Time {
@@ -95,8 +96,8 @@ func Aborting(g *operatorv1alpha1.Garden) sets.Set[Credential] {
 	return aborting
 }
 
-// AwaitsEnd reports whether the abort of a rotation of the credential is prepared, so that it completes with the next reconciliation,
-// unless Facts say why it must not.
+// AwaitsEnd reports whether the abort of the rotation of a credential is prepared. A prepared abort completes with the next
+// reconciliation, unless Facts contain a reason against it.
 func AwaitsEnd(current *operatorv1alpha1.CredentialsRotation, credential Credential) bool {
 	rotation := rowOf(credential).in(current)
 	return isAborting(rotation) && rotation.Phase == operatorv1alpha1.RotationPrepared
@@ -118,8 +119,9 @@ func (s Secrets) Aborted(r *operatorv1alpha1.CredentialsRotation) map[string]tim
 	return times
 }
 
-// abortRotation replaces a rotation of the credential by the rotation that leads back, or returns why it does not. The new rotation is
-// always later than the aborted one: the status has whole seconds, and names of Secrets depend on them.
+// abortRotation replaces a rotation of the credential by the rotation that leads back, or returns why it does not replace the rotation.
+// The start of the new rotation is always at least one second after the start of the aborted rotation: the status stores whole seconds,
+// and names of Secrets depend on these times.
 func (r *row) abortRotation(
 	rotation *operatorv1alpha1.Rotation, current *operatorv1alpha1.CredentialsRotation, f Facts,
 ) (refusal string) {
@@ -157,8 +159,8 @@ func unknownAbort(name string) string {
 	return fmt.Sprintf("No rotation of %q is aborted, because that is not one of %s.", name, strings.Join(AbortNames(), ", "))
 }
 
-// needsProof reports whether an abort does not complete by itself while the user skips a check, "" if the user skips none. An abort of the
-// encryption key needs no proof: all objects have been written again.
+// needsProof reports whether an abort does not complete by itself because the user skips a check. The parameter skipped is the name of the
+// check, or "" if the user skips none. An abort of the encryption key needs no proof: all objects have been written again.
 func (r *row) needsProof(skipped string) bool {
 	return skipped != "" && r.credential != ETCDEncryptionKey
 }

@@ -25,13 +25,13 @@ type row struct {
 	noun, title string
 	// abort is the value of the annotation that aborts its rotation.
 	abort string
-	// start and complete are the operations for the two steps of its rotation. Without complete, a rotation has one step, and its status no
-	// phase: the credential counts as Preparing until the step has succeeded.
+	// start and complete are the operations for the two steps of the rotation. If complete is empty, the rotation has only one step, and its
+	// status has no phase: the credential counts as Preparing until the step has succeeded.
 	start, complete operatorv1alpha1.Operation
 	// whole is the operation that starts a rotation which completes by itself. Empty: there is none.
 	whole operatorv1alpha1.Operation
-	// needsSeeds is true if Seeds take part in its rotation: their gardenlets and their clients need the new authorities, and tokens that the
-	// new keys have signed, before the old ones are dropped.
+	// needsSeeds is true if Seeds take part in the rotation. Before the old authorities or the old keys are dropped, the gardenlets and the
+	// clients of Seeds need the new authorities, or tokens that the new keys have signed.
 	needsSeeds bool
 	// field returns the address of its field in the status. Nil: the field has another type, and state reads it.
 	field func(*operatorv1alpha1.CredentialsRotation) **operatorv1alpha1.Rotation

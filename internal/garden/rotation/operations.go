@@ -65,7 +65,8 @@ func changesOf(rows []row) map[operatorv1alpha1.Operation]Change {
 type Operations = sets.Set[operatorv1alpha1.Operation]
 
 // Parse reads the value of the annotation gardener.cloud/operation. Spaces around operations, their order and repetitions do not matter.
-// Rest is the annotation after the operations were handled: the values that are no operations of a Garden, in their order.
+// Rest is the value that the annotation gets when the operations were handled. It contains the values that are no operations of a Garden,
+// in their order.
 func Parse(annotation string) (operations Operations, rest string) {
 	operations = Operations{}
 	var unknown []string

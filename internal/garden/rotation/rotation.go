@@ -1,10 +1,10 @@
 // Package rotation computes the state of the rotations of a Garden's credentials: the steps that an operation of the user starts, the
 // steps that a successful reconciliation completes, and which Secrets the manager of secrets must renew.
 //
-// Everything about a credential that users rotate is in one row of rows, and everything about a certificate authority in one row of
-// Authorities. The Secrets that the rotations renew are in the rows of the components.
+// Everything about a credential that users rotate is in one element of rows, and everything about a certificate authority in one element
+// of Authorities. The Secrets that the rotations renew are in the rows of the components.
 //
-// It is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
+// The package is pure: it computes the next state of status.credentials.rotation, which a reconciliation writes at its start and its end.
 package rotation
 
 import (
@@ -26,7 +26,7 @@ const SingleStepEncryptionFrom = 34
 type Facts struct {
 	// Operations are the operations that the user requests.
 	Operations Operations
-	// SingleStepEncryption is true if the virtual cluster has Kubernetes 1.34 (SingleStepEncryptionFrom) or later: the rotation of the
+	// SingleStepEncryption is true if the virtual cluster has Kubernetes 1.34 (SingleStepEncryptionFrom) or later. Then the rotation of the
 	// encryption key always completes by itself.
 	SingleStepEncryption bool
 	// WantedProvider and CurrentProvider are the encryption providers of spec and status. An empty CurrentProvider is unknown.
@@ -35,12 +35,12 @@ type Facts struct {
 	StartProblem, SeedProblem string
 	// ClientProblem says why the rotation of the certificate authorities must not complete. Empty: it may.
 	ClientProblem string
-	// SkippedProof is the name of a check that the user skips, and that would show that clients do not use the former credentials any more.
-	// It is empty if the user skips no such check. If it is not empty, no abort completes by itself, except for the abort of the rotation of
-	// the encryption key.
+	// SkippedProof is the name of a check that the user skips. Without this check, it is not known whether clients still use the former
+	// credentials. SkippedProof is empty if the user skips no such check. If it is not empty, no abort completes by itself, except the abort
+	// of the rotation of the encryption key.
 	SkippedProof string
-	// NoAccess is true if the operator has no token for the virtual cluster, as after a restoration of the Garden. Without one, it cannot
-	// write objects again.
+	// NoAccess is true if the operator has no token for the virtual cluster, for example after a restoration of the Garden. Without a token,
+	// the operator cannot write objects again.
 	NoAccess bool
 	// Aborts are the credentials whose rotations the user aborts, and UnknownAborts the names that the user gives and that are no credential.
 	Aborts        sets.Set[Credential]
@@ -53,19 +53,20 @@ type Facts struct {
 	Now metav1.Time
 }
 
-// Begin returns the state at the start of a reconciliation, and one sentence for each operation that it does not carry out. The state is
-// nil if there never was a rotation.
+// Begin returns the state at the start of a reconciliation, and one sentence for each operation and each abort that it does not carry out.
+// The state is nil if there never was a rotation. If Facts have a ClockProblem, Begin does not change the state.
 //
-// A rotation starts if none is going on, and completes after it was prepared. The webhook denies other operations. They have no effect
-// here, because without the webhook a second start would drop credentials that are still in use. That also makes it harmless to handle an
-// operation twice.
+// A rotation starts only if none is going on, and completes only after it was prepared. The webhook denies other operations. Begin ignores
+// them too, because without the webhook a second start would drop credentials that are still in use. For the same reason, an operation
+// that is handled twice does no harm.
 //
-// An operation that would start a rotation has no effect at all if Facts have a StartProblem. The same holds for a rotation in which Seeds
-// take part if Facts have a SeedProblem. An operation that would complete the rotation of the certificate authorities has no effect if
-// Facts have a ClientProblem.
+// An operation that would start a rotation has no effect at all if Facts have a StartProblem. If Facts have a SeedProblem, this holds for
+// operations that would start a rotation in which Seeds take part. An operation that would complete the rotation of the certificate
+// authorities has no effect if Facts have a ClientProblem.
 //
-// A rotation that the user aborts is replaced by another one before the operations have an effect, and operations do not start it. An
-// abort that is prepared completes, unless Facts have a SkippedProof.
+// If the user aborts a rotation, Begin replaces the rotation by another rotation before the operations have an effect. Then an operation
+// does not start a rotation of the same credential. An abort that is prepared completes, unless Facts have a SkippedProof, which does not
+// matter for the encryption key, or a ClientProblem, which matters only for the certificate authorities.
 func Begin(current *operatorv1alpha1.CredentialsRotation, f Facts) (next *operatorv1alpha1.CredentialsRotation, refused []string) {
 	next = current.DeepCopy()
 	if next == nil {
@@ -207,9 +208,9 @@ func (r *row) advance(rotation *operatorv1alpha1.Rotation, step Step, now metav1
 	return ""
 }
 
-// beginEncryption changes the state of the encryption key, whose rotation may complete by itself, and starts when the provider changes. A
-// rotation that completes is Prepared again, and completes by itself later, if Facts have NoAccess. It returns why operations and an abort
-// have no effect.
+// beginEncryption changes the state of the encryption key. The rotation of this key may complete by itself, and also starts when the
+// provider changes. If the rotation would complete and Facts have NoAccess, its phase is Prepared again, and it completes by itself later.
+// beginEncryption returns why operations and an abort have no effect.
 func beginEncryption(next, current *operatorv1alpha1.CredentialsRotation, f Facts) (refused []string) {
 	r := rowOf(ETCDEncryptionKey)
 	rotation := ptr.Deref(next.ETCDEncryptionKey, operatorv1alpha1.ETCDEncryptionKeyRotation{})
@@ -277,8 +278,8 @@ func (r *row) encryptionStep(f Facts) (step Step, completesItself bool) {
 	return "", false
 }
 
-// End returns the state after a successful reconciliation. It is nil if there never was a rotation. Again is true if the next
-// reconciliation must follow at once, because it completes a rotation, or says why an abort does not complete.
+// End returns the state after a successful reconciliation. The state is nil if there never was a rotation. Again is true if the next
+// reconciliation must follow at once, because that reconciliation completes a rotation, or says why an abort does not complete.
 func End(current *operatorv1alpha1.CredentialsRotation, now metav1.Time) (next *operatorv1alpha1.CredentialsRotation, again bool) {
 	if current == nil {
 		return nil, false

@@ -12,12 +12,13 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// Schedule contains the ages at which credentials are due for a rotation.
+// Schedule says at which age each credential is due for a rotation, and whether the operator or the user starts the rotation. It also
+// says when a rotation is overdue.
 type Schedule struct {
 	// Plans are the plans of credentials. A credential without a plan is never due.
 	Plans map[Credential]Plan
-	// OverdueAfter is how long a rotation may be prepared, and an operation that the operator requests may be due, before it is overdue.
-	// 0: without end.
+	// OverdueAfter is how long a rotation may stay prepared before its completion is overdue, and how long an operation that the operator
+	// requests may be due before the operation is overdue. 0: without end.
 	OverdueAfter time.Duration
 }
 
@@ -128,8 +129,9 @@ func (r *row) isIdle(current *operatorv1alpha1.CredentialsRotation) bool {
 	return starts(ptr.Deref(r.in(current), operatorv1alpha1.Rotation{}).Phase)
 }
 
-// Request returns the operation that the operator requests at a time, in a maintenance window: only one at a time, only if it works on no
-// rotation, and a start only if no rotation is prepared either.
+// Request returns the operation that the operator requests at a time in a maintenance window, and false if there is none. The operator
+// requests only one operation at a time, and only if no rotation is in phase Preparing or Completing. It requests the start of a rotation
+// only if no rotation is in phase Prepared either.
 func Request(current *operatorv1alpha1.CredentialsRotation, actions []Action, now time.Time) (operatorv1alpha1.Operation, bool) {
 	goingOn, prepared := false, false
 	for i := range rows {

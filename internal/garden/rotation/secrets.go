@@ -32,8 +32,8 @@ type Secret struct {
 // Secrets are all Secrets that rotations renew.
 type Secrets []Secret
 
-// Kept returns the logical names of the keys and certificate authorities that outlive a Garden: without them, its etcd volumes and backups
-// cannot be read, and its clients and Seeds cannot connect to a new Garden with its data.
+// Kept returns the logical names of the keys and certificate authorities that outlive a Garden. Without them, the etcd volumes and backups
+// of the Garden cannot be read, and its clients and Seeds cannot connect to a new Garden with the same data.
 func (s Secrets) Kept() []string {
 	var names []string
 	for _, each := range s {
@@ -148,8 +148,8 @@ func (p Phases) With(credential Credential, phase operatorv1alpha1.RotationPhase
 	return changed
 }
 
-// Changing reports whether a rotation is in phase Preparing or Completing. These phases only end when no Pod has the former credentials.
-// The passwords for observability do not count: no Pod of the control plane has them.
+// Changing reports whether a rotation is in phase Preparing or Completing. These phases end only when no Pod uses the former credentials.
+// The passwords for observability do not count, because no Pod of the control plane uses them.
 func (p Phases) Changing() bool {
 	for credential, phase := range p {
 		if credential == Observability {
@@ -170,8 +170,9 @@ type PhaseSince struct {
 	Aborts bool
 }
 
-// Since returns the phases in the status of a Garden, and when they began. A phase whose beginning is not recorded, as in the status of an
-// early version of Gardener's operator, counts from the start of its rotation; without that time, it is absent.
+// Since returns the phases in the status of a Garden, and when they began. If the status does not contain the begin of a phase, as in an
+// early version of Gardener's operator, the start of the rotation counts instead. If this time is missing too, the result does not contain
+// the phase.
 func Since(g *operatorv1alpha1.Garden) map[Credential]PhaseSince {
 	all := map[Credential]PhaseSince{}
 	for credential, phase := range PhasesOf(g) {

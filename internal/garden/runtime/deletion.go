@@ -33,8 +33,8 @@ const hvpaManagedResource = "hvpa"
 
 var errManagedResources = errors.New("requeue in 5s due to at least one ManagedResource still exists")
 
-// ForgetNetworks removes the annotation with the networks of the Garden from its namespace. The namespace stays, and another Garden may
-// have other networks.
+// ForgetNetworks removes the annotation with the networks of the Garden from the namespace. The namespace stays after the deletion of the
+// Garden, and another Garden may have other networks.
 func (p *Platform) ForgetNetworks(ctx context.Context) error {
 	live, err := rollout.Find(ctx, p.Cluster.Client, "", p.Values.Namespace, &corev1.Namespace{})
 	if err != nil || live == nil || live.Annotations[operatorv1alpha1.AnnotationRuntimeNetworks] == "" {
@@ -66,8 +66,9 @@ func (p *Platform) destroySecrets(ctx context.Context) error {
 	return p.Cluster.DeleteGarbage(ctx, p.Values.Namespace)
 }
 
-// keepLastCopies copies the encryption configurations that contain a key of which no other copy exists, because the Secret of the key was
-// lost: data in etcd may need the key. It returns the number of copies that it wrote.
+// keepLastCopies copies encryption configurations that contain the last copy of a key, because the Secret of the key was lost: data in
+// etcd may need this key. It also copies configurations that cannot be read. It leaves out configurations that no data needs any more. It
+// returns the number of copies that it wrote.
 func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, error) {
 	all := &corev1.SecretList{}
 	if err := p.Cluster.Client.List(ctx, all, client.InNamespace(p.Values.Namespace)); err != nil {
@@ -105,7 +106,8 @@ func (p *Platform) keepLastCopies(ctx context.Context, origin string) (int, erro
 }
 
 // untilNoManagedResources waits until the runtime cluster has no ManagedResource of class seed left, including ManagedResources of other
-// clients. After the deletion of the resource manager, which has this class, none of them could be deleted any more.
+// clients. The resource manager is the program for this class. After its deletion, none of these ManagedResources could be deleted any
+// more.
 func (p *Platform) untilNoManagedResources(ctx context.Context) error {
 	watched := rollout.Watched{Kind: rollout.ManagedResource}
 	return p.Cluster.Until(ctx, p.Installer.Limits.ManagedResources, func(ctx context.Context) error {
@@ -126,9 +128,9 @@ func (p *Platform) untilNoManagedResources(ctx context.Context) error {
 	}, watched)
 }
 
-// removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas when no Hvpa is left, even if another
-// client created them. No program uses them any more. It does not wait for the ManagedResource, because the resource manager may not be
-// there yet.
+// removeHVPA deletes the ManagedResource of the controller of Hvpas, and the definition of Hvpas if no Hvpa is left, because no program
+// uses them any more. It deletes both even if another client created them. It does not wait for the deletion of the ManagedResource,
+// because the resource manager may not be there yet.
 func (p *Platform) removeHVPA(ctx context.Context) error {
 	set := rollout.Identity(rollout.ManagedResource, p.Values.Namespace, hvpaManagedResource)
 	if _, err := p.Cluster.Delete(ctx, set, rollout.Unconditionally); err != nil {

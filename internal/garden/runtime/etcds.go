@@ -80,9 +80,10 @@ func (p etcdTasks) deployEtcd(ctx context.Context, role etcd.Role) (*druidcorev1
 	return wanted, p.Cluster.DeployTyped(ctx, wanted, etcd.Autoscaler(p.Values, role, autoscaler))
 }
 
-// rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits for that, before one of
-// them gets a certificate that the new authority has signed. It returns the Etcd after this change. Bundle is the name of the Secret with
-// the new bundle of the authority. There is a new authority only while a rotation is in phase Preparing, and only with high availability.
+// rollOutPeerAuthority makes all members of a live Etcd trust the new certificate authority of peers, and waits until they trust it. Only
+// then may a member get a certificate that the new authority has signed. It returns the Etcd after this change. Bundle is the name of the
+// Secret with the new bundle of the authority. Only a rotation in phase Preparing creates a new authority, and only with high
+// availability. Otherwise, rollOutPeerAuthority returns the Etcd unchanged.
 func (p etcdTasks) rollOutPeerAuthority(
 	ctx context.Context, role etcd.Role, live *druidcorev1alpha1.Etcd, bundle string,
 ) (*druidcorev1alpha1.Etcd, error) {
@@ -157,8 +158,8 @@ func (p etcdTasks) destroyDruid(ctx context.Context) error {
 	return p.Installer.Destroy(ctx, etcddruid.Component)
 }
 
-// destroyETCDDefinitions destroys the definitions for etcd-druid. It fails as long as there are objects of their kinds, which stand for the
-// data of the virtual cluster.
+// destroyETCDDefinitions destroys the definitions for etcd-druid. It fails as long as objects of these kinds exist in any namespace,
+// because such objects stand for the data of the virtual cluster.
 func (p etcdTasks) destroyETCDDefinitions(ctx context.Context) error {
 	if err := p.noEtcds(ctx, "etcd CRDs"); err != nil {
 		return err
@@ -184,8 +185,8 @@ func (p etcdTasks) noEtcds(ctx context.Context, what string) error {
 	return nil
 }
 
-// ReplaceTexts replaces each text that is a key of the map replaced by the value of this key. It does this in the Etcds, and in the
-// Deployments and ManagedResources that the operator created.
+// ReplaceTexts replaces texts in the Etcds, and in the Deployments and ManagedResources that the operator created. Each key of the map is
+// a text that is replaced, and its value is the new text.
 func (p *Platform) ReplaceTexts(ctx context.Context, replaced map[string]string) error {
 	for _, role := range etcdRoles() {
 		if err := (etcdTasks{p}).replaceInEtcd(ctx, role, replaced); err != nil {

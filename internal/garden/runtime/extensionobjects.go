@@ -33,10 +33,10 @@ var extensionKind = operatorv1alpha1.SchemeGroupVersion.WithKind("Extension")
 type extensionTasks struct{ *Platform }
 
 // reconcileObjects deploys objects of extensions, and waits until their controllers have reconciled them. It requests a reconciliation of
-// an object only if the last one did not succeed, or if the Secret of the object has changed since: controllers do not follow these
-// Secrets. So a reconciliation of an unchanged Garden writes nothing.
+// an object only if the last reconciliation did not succeed, or if the Secret of the object has changed since: controllers do not watch
+// these Secrets. So a reconciliation of an unchanged Garden writes nothing.
 //
-// Each reconciliation may take as long as within, or as long as the default if it is 0.
+// The parameter within limits the wait for each object. If it is 0, the default limit applies.
 func reconcileObjects[T client.Object](ctx context.Context, p extensionTasks, within time.Duration, objects ...T) error {
 	for _, each := range objects {
 		if err := p.Cluster.DeployTyped(ctx, each); err != nil {
@@ -66,8 +66,8 @@ func reconcileObjects[T client.Object](ctx context.Context, p extensionTasks, wi
 	return nil
 }
 
-// secretRevision returns the UID and the resource version of the Secret that an object refers to, "" if it refers to none in the namespace
-// of the Garden, or to one that is missing.
+// secretRevision returns the UID and the resource version of the Secret that an object refers to. It returns "" if the object refers to no
+// Secret in the namespace of the Garden, or if the Secret does not exist.
 func (p extensionTasks) secretRevision(ctx context.Context, o client.Object) (string, error) {
 	name := extensionobjects.SecretOf(o, p.Values.Namespace)
 	if name == "" {
@@ -256,8 +256,8 @@ func (p extensionTasks) backupEntrySteps() install.Steps {
 	return steps
 }
 
-// destroyBackups destroys the bucket, or the folder in it, if the operator created it. The backups outlive the etcds, so a user must
-// confirm their loss.
+// destroyBackups destroys the BackupBucket or BackupEntry with a name if the operator created it, and thereby deletes the backups. Backups
+// outlive the etcds, so a user must confirm their loss.
 func (p extensionTasks) destroyBackups(ctx context.Context, kind schema.GroupVersionKind, name string) error {
 	identity, bucket := rollout.Identity(kind, "", name), operatorv1alpha1.DefaultBucket(p.Garden.UID)
 	own, err := p.Cluster.HasOwn(ctx, identity)
@@ -271,9 +271,10 @@ func (p extensionTasks) destroyBackups(ctx context.Context, kind schema.GroupVer
 	return p.Cluster.Destroy(ctx, p.Timing.defaulted().ExtensionObjects, identity)
 }
 
-// deployBackupBucket creates the bucket, or reconciles it if it exists. It creates none if no Extension offers the provider, or if the
-// Garden names no region or no Secret: a Garden may have been stored without the name of its bucket. The etcds then start without a bucket,
-// and condition VirtualComponentsHealthy of the Garden says so.
+// deployBackupBucket creates the BackupBucket, or reconciles it if it exists. It fails if the main etcd stores its backups in another
+// bucket. It creates none if no Extension offers the provider, or if the Garden names no region or no Secret: a Garden without bucketName
+// may have been stored with such gaps. The etcds then start without a bucket, and condition VirtualComponentsHealthy of the Garden reports
+// this.
 func (p extensionTasks) deployBackupBucket(ctx context.Context) error {
 	name := operatorv1alpha1.DefaultBucket(p.Values.GardenUID)
 	live, err := etcdTasks(p).readEtcd(ctx, etcd.Main)
@@ -325,8 +326,8 @@ func (p extensionTasks) readBackupBucket(ctx context.Context) (*extensionsv1alph
 	return bucket, convert(live, bucket)
 }
 
-// backupSecret returns the name of the Secret with the credentials for the bucket that the operator has created. It is empty if the etcd
-// uses the Secret that the Garden names.
+// backupSecret returns the name of the Secret with the credentials for the bucket that the operator has created. It returns "" if the
+// operator creates no bucket, or if there is no Secret for this bucket: then the etcd uses the Secret that the Garden names.
 func (p extensionTasks) backupSecret(ctx context.Context) (string, error) {
 	if !p.createsBucket() {
 		return "", nil

@@ -35,8 +35,8 @@ const genericKubeconfigContext = "garden"
 // NetworkPolicies allow the ports of the API server of the runtime cluster.
 // +kubebuilder:rbac:groups="",resources=services,resourceNames=kubernetes,verbs=get,namespace=default,roleName=espalier-garden-operator-apiserver
 
-// Prepare deploys the namespace of the Garden. It fails if neither the runtime cluster has the definition of VerticalPodAutoscalers, nor
-// the Garden makes the operator deploy it.
+// Prepare deploys the namespace of the Garden. If the Garden does not make the operator deploy the definition of VerticalPodAutoscalers,
+// Prepare fails if the runtime cluster does not have this definition.
 func (p *Platform) Prepare(ctx context.Context) error {
 	if !p.Values.VerticalPodAutoscaler {
 		err := rollout.CheckServed(ctx, p.Cluster.Client, object.AutoscalerKind)
@@ -83,8 +83,8 @@ func Namespace(v values.Values, garden *operatorv1alpha1.Garden) (*unstructured.
 	}}, nil
 }
 
-// CompleteValues returns the values with the facts of the runtime cluster that are not in the Garden. It fails if objects that the Garden
-// needs there are wrong.
+// CompleteValues returns the values with the facts of the runtime cluster that are not in the Garden. It fails if objects of the runtime
+// cluster that the Garden needs are wrong.
 func (p *Platform) CompleteValues(ctx context.Context) (values.Values, error) {
 	wildcard, err := p.findWildcardCertificate(ctx)
 	if err != nil {
@@ -126,8 +126,9 @@ func (p *Platform) findWildcardCertificate(ctx context.Context) (string, error) 
 	return strings.Join(names, ""), nil
 }
 
-// checkAuditPolicies fails if gardener-apiserver could not start with the audit policy that the Garden refers to. The API server may have
-// stored the Garden or the ConfigMap before the webhook was registered. A task checks the audit policy of kube-apiserver.
+// checkAuditPolicies fails if gardener-apiserver could not start with an audit policy that the Garden refers to. The webhook also checks
+// this, but the Garden or the ConfigMap may have been stored before the webhook was registered. A task checks the audit policy of
+// kube-apiserver.
 func (p *Platform) checkAuditPolicies(ctx context.Context) error {
 	for _, each := range auditpolicy.ReferencesOfGardener(p.Garden) {
 		configMap, err := rollout.Find(ctx, p.Cluster.Client, p.Values.Namespace, each.Name, &corev1.ConfigMap{})

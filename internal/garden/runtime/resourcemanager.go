@@ -30,8 +30,9 @@ func (p *Platform) resourceManager() ([]*unstructured.Unstructured, error) {
 }
 
 // deployResourceManager deploys the definition of ManagedResources and the resource manager, and waits until its Deployments are healthy
-// and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before stays without a token, and no controller
-// replaces it. It also waits until netpol-controller has replaced the policies of earlier releases, if there are any.
+// and its webhooks are registered. These webhooks add tokens to Pods. A Pod that is created before the registration stays without a token,
+// and no controller replaces the Pod. deployResourceManager also waits until netpol-controller has replaced the policies of earlier
+// releases, if there are any.
 func (p *Platform) deployResourceManager(ctx context.Context) error {
 	if err := p.Installer.DeployDefinitions(ctx, resourcemanager.Component); err != nil {
 		return err
@@ -69,8 +70,8 @@ func policiesIn(namespaces []string) []rollout.Watched {
 	return watched
 }
 
-// checkPolicies returns an error as long as a policy of an earlier release, which later tasks delete, has no successor of
-// netpol-controller: the Pods that the policy selects would have no connections until then.
+// checkPolicies returns an error as long as a policy of an earlier release has no successor of netpol-controller. Later tasks delete the
+// former policy. Without the successor, the Pods that the policy selects would then have no connections.
 func (p *Platform) checkPolicies(ctx context.Context) error {
 	for _, namespace := range p.closedNamespaces() {
 		list := &metav1.PartialObjectMetadataList{}
@@ -111,7 +112,7 @@ func (p *Platform) checkRegistration(ctx context.Context) error {
 	return nil
 }
 
-// destroyResourceManager destroys the Deployments before the webhook configurations, because webhook-server, one of the Deployments, would
+// destroyResourceManager destroys the Deployments before the webhook configurations: webhook-server is one of the Deployments, and would
 // create the webhook configurations again.
 func (p *Platform) destroyResourceManager(ctx context.Context) error {
 	if err := p.Installer.DestroyDefinitions(ctx, resourcemanager.Component); err != nil {
@@ -141,8 +142,8 @@ func (p *Platform) destroyResourceManager(ctx context.Context) error {
 				return err
 			}
 		}
-		// These are the NetworkPolicies of its netpol-controller, which no longer runs, in all namespaces: the general policies, and the policies
-		// of Services that remain, because other clients created them.
+		// These are the NetworkPolicies that netpol-controller of the resource manager has created in all namespaces. netpol-controller no
+		// longer runs. They are the general policies, and the policies of Services that remain because other clients created these Services.
 		of := client.MatchingLabels{resourcesv1alpha1.NetworkingInstance: resourcemanager.Name}
 		if err := p.Cluster.DeleteAll(ctx, policyKind, of); err != nil {
 			return err

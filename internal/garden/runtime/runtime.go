@@ -26,8 +26,8 @@ import (
 const (
 	// reasonDefinitionKept is a Warning Event about a Garden: a definition stays at the deletion, because objects of its kind exist.
 	reasonDefinitionKept = "DefinitionKept"
-	// reasonDefinitionNewer is a Warning Event about a Garden: a definition stays as it is, because another client has installed it, or a
-	// newer one than the operator has.
+	// reasonDefinitionNewer is a Warning Event about a Garden: a definition stays as it is, because another client has installed it, or
+	// because it is newer than the definition of the operator.
 	reasonDefinitionNewer = "DefinitionNewer"
 	// reasonCredentialsKept is a Normal Event about a Garden: its deletion has copied keys and certificate authorities, which etcd volumes and
 	// backups need.
@@ -36,8 +36,8 @@ const (
 	reasonValiRemoved = "ValiRemoved"
 )
 
-// Platform is everything in the runtime cluster that the control plane of the virtual cluster runs on. All fields are required unless they
-// say otherwise. Nothing changes them while tasks run.
+// Platform is everything in the runtime cluster that the control plane of the virtual cluster runs on. A field is required unless its
+// comment says otherwise. Nothing changes the fields while tasks run.
 type Platform struct {
 	// Cluster is the runtime cluster.
 	Cluster rollout.Cluster

@@ -15,8 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// withVali returns the values without feature gate RemoveVali as long as a vali that exists has to stay, so that everything else goes on to
-// use it. The age of the ManagedResource of VictoriaLogs decides, which survives a restart. It announces the removal in an Event.
+// withVali returns the values. If vali exists and has to stay, the returned values do not have feature gate RemoveVali, so that all
+// components continue to use vali. Vali stays until VictoriaLogs has run long enough, or until the user confirms the loss of logs. The age
+// of the ManagedResource of VictoriaLogs decides, because it survives a restart. If vali is going to be removed, withVali writes an Event.
 func (p *Platform) withVali(ctx context.Context, v values.Values) (values.Values, error) {
 	if !v.RemoveVali || v.Skips(vali.Name) {
 		return v, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/rollout"
 )
 
-// passwords returns the objects that make the gateway ask for passwords, also for the hosts of the existing routes, which change after
-// these objects.
+// passwords returns the objects that make the gateway ask for passwords. They also protect the hosts of the existing routes, because the
+// routes change only after these objects.
 func (p *Platform) passwords(ctx context.Context) (component.Objects, error) {
 	found, err := p.Installer.Generate(ctx, basicauth.Component)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// ProgramsOfOthers returns the images of other projects' programs, and the two facts that select an image: the version of the runtime
-// cluster, which is read once, and the architecture of the operator, because it runs on the same nodes.
+// ProgramsOfOthers returns the images of other projects' programs, and the two facts that select an image. These are the version of the
+// runtime cluster, which is read once, and the architecture of the operator, because the operator runs on the same nodes as these
+// programs.
 func ProgramsOfOthers(cluster *rest.Config, c *http.Client) (values.Operator, error) {
 	o := values.Operator{Architecture: runtime.GOARCH}
 	var err error

@@ -38,8 +38,8 @@ func Resolves(ctx context.Context, host string) bool {
 // timeTimeout bounds the request for the time of the API server.
 const timeTimeout = 10 * time.Second
 
-// ServerTime returns a function that returns the time in the header Date of an answer of the API server. The time is zero if the answer has
-// no such header.
+// ServerTime returns a function that returns the time in the header Date of an answer of the API server. The time is zero if the answer
+// has no such header, or if the header cannot be read.
 func ServerTime(server *rest.Config, c *http.Client) func(ctx context.Context) (time.Time, error) {
 	return func(ctx context.Context) (time.Time, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeTimeout)
@@ -64,8 +64,8 @@ func ServerTime(server *rest.Config, c *http.Client) func(ctx context.Context) (
 	}
 }
 
-// Values returns the values of components that a defaulted and valid configuration determines. It adds them to o, which already
-// contains the images of other projects' programs.
+// Values returns o with the values of components that the configuration cfg determines. The configuration must be valid and contain all
+// defaults. The parameter o already contains the images of other projects' programs.
 func Values(cfg *config.OperatorConfiguration, o values.Operator) values.Operator {
 	o.Namespace, o.Image = deployable.GardenNamespace, ownImages(cfg.Espalier.Garden.Images, process.Version)
 	o.LogLevel, o.LogFormat = cfg.LogLevel, cfg.LogFormat

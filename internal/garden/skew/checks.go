@@ -14,9 +14,9 @@ import (
 // maxMinors is the largest number of minor versions that the operator may be ahead of the operator that acted last.
 const maxMinors = 1
 
-// Check returns an error unless an operator of the version own may act on the Gardens. It may act if there is no Garden, or if there is one
-// whose status names no version, or names a version that is not later than own and at most one minor version earlier. Pre-releases count as
-// their release.
+// Check returns an error unless an operator of the version own may act on the Gardens. It may act if there is no Garden, or only one
+// Garden. The status of this Garden must name no version, or a version that is not later than own and at most one minor version earlier. A
+// pre-release counts as its release.
 func Check(gardens []operatorv1alpha1.Garden, own string) error {
 	if len(gardens) > 1 {
 		return fmt.Errorf("expected at most one Garden but got %d", len(gardens))

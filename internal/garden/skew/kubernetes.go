@@ -20,9 +20,10 @@ type Kubernetes struct {
 	ControllerManager *version.Version
 }
 
-// CheckKubernetes returns an error unless the virtual cluster may be updated to the wanted version of Kubernetes. That may be the version
-// of kube-apiserver, a later patch of it, or a version of the next minor version; in the last case, kube-controller-manager must have the
-// current minor version of kube-apiserver.
+// CheckKubernetes returns an error unless the virtual cluster may be updated to the wanted version of Kubernetes. The version may be the
+// version of kube-apiserver, a later patch of this version, or a version of the next minor version. For the next minor version,
+// kube-apiserver must be rolled out, and kube-controller-manager, if it exists, must not have an earlier minor version than
+// kube-apiserver.
 func CheckKubernetes(current Kubernetes, wanted *version.Version) error {
 	const remedy = "; correct " + kubernetesField + ", or skip this check with the annotation espalier.dev/skipped-checks=kubernetes-version"
 	server, manager := current.APIServer, current.ControllerManager

@@ -35,8 +35,8 @@ func Credentials() []string {
 	return names
 }
 
-// checkCredentials reports credentials that the operator would generate anew, and credentials with Secrets of several generations if the
-// status of the Garden knows no rotation: the operator would not complete that rotation.
+// checkCredentials reports credentials that the operator would generate anew. It also reports credentials for which there are Secrets of
+// several generations although the status of the Garden contains no rotation: the operator would not complete such a rotation.
 func checkCredentials(in Inventory, r *Report) {
 	for _, each := range credentials {
 		generations, donors := 0, 0

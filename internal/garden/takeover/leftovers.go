@@ -39,8 +39,8 @@ const (
 	istioNamespace = "istio-system"
 )
 
-// leftovers are all objects of former gardens that must be removed: of gardens by hand, as garden-setup made them, and of Gardener's
-// operator.
+// leftovers are all objects of former gardens that must be removed. Users made such a garden by hand, in the same way as garden-setup, or
+// Gardener's operator deployed it.
 var leftovers = []Leftover{
 	{Runtime, rollout.ManagedResource, "", "kube-apiserver-sni", endsTLS},
 	{Runtime, rollout.ManagedResource, "", "istio-tls-secrets", endsTLS},

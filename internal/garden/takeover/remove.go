@@ -23,8 +23,9 @@ func SkipReason(garden *operatorv1alpha1.Garden) string {
 	return "The Garden confirms no leftovers of a former garden."
 }
 
-// Remove deletes the leftovers in a cluster, and waits until they are gone. Within is the longest wait for each leftover. If the Garden
-// does not confirm all leftovers, Remove deletes nothing and returns an error. After an error at any point, callers can call Remove again.
+// Remove deletes the leftovers in a cluster, and waits until they are gone. It leaves out objects that belong to a ManagedResource. Within
+// is the longest wait for each leftover. If the Garden does not confirm all leftovers, Remove deletes nothing and returns an error. After
+// an error at any point, callers can call Remove again.
 func Remove(
 	ctx context.Context, in rollout.Cluster, cluster Cluster, namespace string, garden *operatorv1alpha1.Garden, within time.Duration,
 ) error {

@@ -1,6 +1,7 @@
-// Package takeover judges a garden that other programs have deployed, before garden-operator takes it over: it lists the objects that stay
-// unmanaged, that must be removed before, and that would be lost. Package plan lists the objects that the reconciliation writes, and the
-// workloads that it restarts. Package takeover also removes the leftovers of these programs that a user has confirmed.
+// Package takeover judges a garden that other programs have deployed, before garden-operator takes over the garden. It lists the objects
+// that stay unmanaged, the objects that must be removed before, and the credentials and data that would be lost. Package plan lists the
+// objects that the reconciliation writes, and the workloads that it restarts. Package takeover also removes the leftovers of the former
+// programs if a user has confirmed them.
 package takeover
 
 import (
@@ -39,7 +40,7 @@ type Finding struct {
 
 // Report contains everything to know about a garden before it is taken over, beside its plan. All lists are sorted by object.
 type Report struct {
-	// Restarts are workloads of other programs that ManagedResources of the operator take over, so that their Pods restart. The plan has the
+	// Restarts are workloads of other programs that ManagedResources of the operator take over. Their Pods restart. The plan lists the
 	// workloads that the operator itself writes.
 	Restarts []Finding `json:"restarts"`
 	// Unmanaged are objects that the operator neither changes nor deletes.
@@ -48,8 +49,8 @@ type Report struct {
 	Remove []Finding `json:"remove"`
 	// Lost is everything that would be lost.
 	Lost []Finding `json:"lost"`
-	// Confirm is the value of the annotation espalier.dev/confirm-leftovers with which the operator removes the leftovers among Remove. Empty:
-	// there are none, or the Garden confirms all of them already.
+	// Confirm is the value of the annotation espalier.dev/confirm-leftovers that makes the operator remove the leftovers in the field Remove.
+	// It is empty if there are no leftovers, or if the Garden already confirms all of them.
 	Confirm string `json:"confirm,omitempty"`
 }
 
@@ -67,8 +68,8 @@ type Inventory struct {
 	Now                 time.Time
 	// Runtime are objects of the runtime cluster, and Virtual objects of the virtual cluster.
 	Runtime, Virtual []*unstructured.Unstructured
-	// IsKnown reports whether the reconciliation reads or writes an object of the runtime cluster by its name, or a ManagedResource of the
-	// reconciliation contains it in the cluster.
+	// IsKnown reports whether the reconciliation reads or writes an object of the runtime cluster by its name, or whether a ManagedResource
+	// that the reconciliation reads or writes contains the object in the cluster.
 	IsKnown func(*unstructured.Unstructured) bool
 	// IsReplaced reports whether the reconciliation would change the selector of a workload, which cannot change.
 	IsReplaced func(*unstructured.Unstructured) bool

@@ -18,8 +18,8 @@ type Path struct {
 	patches map[uint]*version.Version
 }
 
-// NewPath returns the path to a version. Without a patch version, a minor version stands for its first one. Via are versions that the path
-// has in place of the first ones of their minor versions.
+// NewPath returns the path to a version. A minor version without a patch version means the first version of this minor version. The
+// parameter via contains versions that the path uses in place of the first versions of their minor versions.
 func NewPath(target string, via []string) (Path, error) {
 	p := Path{patches: map[uint]*version.Version{}, anyPatch: strings.Count(target, ".") == 1}
 	var err error

@@ -122,8 +122,9 @@ func regionOfBackup(g *operatorv1alpha1.Garden) string {
 // backupPath is the path of the backup in a Garden, for sentences about a stored Garden.
 const backupPath = "spec.virtualCluster.etcd.main.backup"
 
-// IncompleteBackup names the part that the backup of a stored Garden lacks, and the remedy, in one sentence; "" if it lacks nothing. A
-// Garden can be stored without it while the webhook is away, or by an earlier release. Available are the Extensions of the runtime cluster.
+// IncompleteBackup names the part that the backup of a stored Garden lacks, and the remedy, in one sentence. It returns "" if the backup
+// lacks nothing. A Garden with an incomplete backup may have been stored while the webhook was unavailable, or by an earlier release.
+// Available are the Extensions of the runtime cluster.
 func IncompleteBackup(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) string {
 	main, _ := etcdSettings(g)
 	switch {

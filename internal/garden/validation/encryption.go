@@ -117,8 +117,10 @@ func encryptedResources(g *operatorv1alpha1.Garden) sets.Set[string] {
 	return sets.New(slices.Concat(kubernetes.Resources, gardener.Resources)...)
 }
 
-// encryptionChanges forbids changes while an earlier change, or a rotation of the key, is not complete: the data in etcd must never be in
-// more than two different states. As long as the operator has not begun to work on the Garden, resources can change freely.
+// encryptionChanges forbids changes of the encryption while an earlier change, or a rotation of the key, is not complete: the data in etcd
+// must never be in more than two different states. For the same reason, resources and provider must not change together. The provider must
+// not change before the first reconciliation. As long as the operator has not begun to work on the Garden, the resources can change
+// freely.
 func encryptionChanges(path *field.Path, updated, old *operatorv1alpha1.Garden) field.ErrorList {
 	path = path.Child("kubernetes", "kubeAPIServer", "encryptionConfig")
 	was, now := encryptedResources(old), encryptedResources(updated)

@@ -43,8 +43,8 @@ func notNegative[T int32 | int64](path *field.Path, value *T) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *value, "must not be negative")}
 }
 
-// kubernetesFeatureGates judges feature gates of kube-apiserver and kube-controller-manager. Nothing is known about gates of versions
-// that are not supported.
+// kubernetesFeatureGates judges feature gates of kube-apiserver and kube-controller-manager. For versions of Kubernetes that are not
+// supported, no feature gates are known, so it returns no errors.
 func kubernetesFeatureGates(path *field.Path, gates map[string]bool, kubernetes versions.Kubernetes) field.ErrorList {
 	if !kubernetes.Supported() {
 		return nil

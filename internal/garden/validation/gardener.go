@@ -46,8 +46,8 @@ func gardener(path *field.Path, cluster, old operatorv1alpha1.VirtualCluster) fi
 	return found
 }
 
-// gardenerFeatureGates judges feature gates of a component. If an earlier release of Gardener had a feature gate, the gate is allowed as
-// long as its value does not change. The gate HVPA is always allowed.
+// gardenerFeatureGates judges feature gates of a component. If only an earlier release of Gardener had a feature gate, the gate is allowed
+// as long as its value does not change. The gate HVPA is always allowed.
 func gardenerFeatureGates(path *field.Path, component versions.Component, gates, stored map[string]bool) field.ErrorList {
 	var found field.ErrorList
 	for _, name := range sortedKeys(gates) {

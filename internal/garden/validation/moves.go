@@ -13,8 +13,9 @@ import (
 	operatorv1alpha1 "github.com/espalier-dev/espalier/api/operator/v1alpha1"
 )
 
-// resourceNames judges the resources in the etcd for events. They become part of an argument of kube-apiserver, in which a comma or a
-// number sign would begin another server.
+// resourceNames judges the resources that kube-apiserver stores in the etcd for events. Their names become part of an argument of
+// kube-apiserver. In this argument, a comma begins the next resource, and a number sign begins the servers of a resource, so names must
+// not contain these characters.
 func resourceNames(path *field.Path, resources []operatorv1alpha1.GroupResource) field.ErrorList {
 	var found field.ErrorList
 	for i, each := range resources {
@@ -46,7 +47,8 @@ func resourceMoves(path *field.Path, updated, old *operatorv1alpha1.Garden) fiel
 }
 
 // UnconfirmedMoves names the resources that move between the etcds of the virtual cluster without a confirmation of the user, and the
-// remedy, in one sentence; "" if there are none. Before and after are the resources in the etcd for events besides events.
+// remedy, in one sentence. It returns "" if there are none. Before and after contain the resources in the etcd for events, without the
+// resource events itself.
 func UnconfirmedMoves(before, after []operatorv1alpha1.GroupResource, confirmed []string) string {
 	moved := namesOf(before).SymmetricDifference(namesOf(after)).Delete(confirmed...)
 	if moved.Len() == 0 {

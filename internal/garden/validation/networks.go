@@ -92,8 +92,8 @@ func runtimeNetworking(path *field.Path, networking operatorv1alpha1.RuntimeNetw
 	return found
 }
 
-// virtualNetworking judges the networks for Services of the virtual cluster: at most one of each family, none of which the runtime
-// cluster uses.
+// virtualNetworking judges the networks for Services of the virtual cluster. There must be at least one network, and at most one of each
+// IP family. The networks must not intersect with networks of the runtime cluster.
 func virtualNetworking(path *field.Path, list operatorv1alpha1.CIDRList, runtime operatorv1alpha1.RuntimeNetworking) field.ErrorList {
 	const most = 2
 	var found field.ErrorList

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	// requiredAPIs are needed by clusters without nodes, in the form <version>, <group>/<version> or with a resource. A group version
-	// among them stands for its resources too.
+	// requiredAPIs are the APIs that clusters without nodes need, in the form <version>, <group>/<version>, or <group>/<version>/<resource>.
+	// If a version in this list has no resource, all its resources are required.
 	requiredAPIs = []string{
 		"v1", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1", "discovery.k8s.io/v1/endpointslices", "events.k8s.io/v1/events",
 	}

@@ -1,8 +1,9 @@
 // Package validation decides whether a Garden is allowed. It only computes: functions that judge a part of a Garden return an error for
-// each mistake in this part. The webhook asks it about requests, and the reconciler asks it about the stored Garden, because the webhook
-// may have been unavailable when the Garden was stored.
+// each mistake in this part. The webhook calls the package for requests. The reconciler calls it for the stored Garden, because the
+// webhook may have been unavailable when the Garden was stored.
 //
-// Rules that the schema of the CRD has are not repeated, as the API server applies them to every Garden that is stored.
+// The package does not repeat the rules of the schema of the CRD, because the API server applies these rules to every Garden that is
+// stored.
 package validation
 
 import (
@@ -26,8 +27,8 @@ var ErrNotAlone = errors.New("there can be only one operator.gardener.cloud/v1al
 // immutable is the detail of errors about fields that must not change.
 const immutable = "field is immutable"
 
-// Finalizers returns the denial of a Garden that is created with a finalizer of the operator, nil if it has none. Its text is the whole
-// message.
+// Finalizers returns an error if a Garden is created with a finalizer of the operator, and nil if the Garden has no such finalizer. The
+// text of the error is the whole message of the denial.
 func Finalizers(g *operatorv1alpha1.Garden) error {
 	for _, finalizer := range []string{operatorv1alpha1.FinalizerOperator, operatorv1alpha1.FinalizerReferenceProtection} {
 		if slices.Contains(g.Finalizers, finalizer) {
@@ -37,17 +38,18 @@ func Finalizers(g *operatorv1alpha1.Garden) error {
 	return nil
 }
 
-// Create returns the errors of a new Garden: of its operations and aborts, as Operations and Aborts do, and of its spec. Finalizers and
-// ErrNotAlone come before it. Available are the Extensions of the runtime cluster.
+// Create returns the errors of the operations, the aborts and the spec of a new Garden (see also Operations and Aborts). Callers must
+// check Finalizers and ErrNotAlone before. Available are the Extensions of the runtime cluster.
 func Create(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	return slices.Concat(Operations(g), Aborts(g), spec(g, nil, available))
 }
 
-// Update returns the errors of a Garden that replaces an old one: of its operations and aborts, as Operations and Aborts do, and of its
-// spec. Available are the Extensions of the runtime cluster.
+// Update returns the errors of the operations, the aborts and the spec of a Garden that replaces an old one (see also Operations and
+// Aborts). Available are the Extensions of the runtime cluster.
 //
-// Parts that do not change are not judged: the operations and the aborts if the annotation is the same, and the spec if both are the same
-// apart from defaults. So a Garden that rules forbid by now, or that was stored while the webhook was away, can lose its finalizers.
+// Update does not judge parts that do not change. It judges operations or aborts only if the annotation for them changes, and the spec
+// only if the specs with all defaults are different. So finalizers can be removed from a Garden even if rules forbid its spec by now, or
+// if the Garden was stored while the webhook was unavailable.
 func Update(updated, old *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) field.ErrorList {
 	var found field.ErrorList
 	if updated.Annotations[resourcesv1alpha1.GardenerOperation] != old.Annotations[resourcesv1alpha1.GardenerOperation] {
@@ -63,9 +65,9 @@ func Update(updated, old *operatorv1alpha1.Garden, available []operatorv1alpha1.
 	return append(found, spec(updated, old, available)...)
 }
 
-// Stored returns the errors of the spec of a stored Garden. Before is the Garden at its last reconciliation, as far as the cluster shows,
-// with the current status. The reconciler must not act on a Garden with findings. It does not judge operations, because they may have
-// begun. It does not check for Extensions in the runtime cluster: a task that needs an Extension reports that it is missing.
+// Stored returns the errors of the spec of a stored Garden. The reconciler must not act on a Garden with errors. Before is the Garden at
+// its last reconciliation, as far as the cluster shows, with the current status. Stored does not judge operations, because they may have
+// begun. It does not check for Extensions in the runtime cluster: a task that needs an Extension reports that the Extension is missing.
 func Stored(g, before *operatorv1alpha1.Garden) field.ErrorList {
 	return append(changes(g, before), spec(g, g, nil)...)
 }

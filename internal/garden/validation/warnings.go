@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/versions"
 )
 
-// Warnings returns a sentence for each part of a Garden that is deprecated or has no effect, in the order of the spec. The webhook
-// returns them to the client, whether it allows the Garden or not. Available are the Extensions of the runtime cluster.
+// Warnings returns a sentence for each part of a Garden that is deprecated or has no effect, in the order of the spec. The webhook returns
+// these sentences to the client, even if it denies the Garden. Available are the Extensions of the runtime cluster.
 func Warnings(g *operatorv1alpha1.Garden, available []operatorv1alpha1.Extension) []string {
 	const runtime, virtual = "spec.runtimeCluster", "spec.virtualCluster"
 	all := runtimeClusterWarnings(runtime, g)
@@ -187,12 +187,12 @@ type (
 	}
 )
 
-// authenticationConfiguration returns the AuthenticationConfiguration for an OpenID Connect provider, in one line. Certificates are left
-// out for their length, and signing algorithms have no counterpart.
+// authenticationConfiguration returns the AuthenticationConfiguration for an OpenID Connect provider, in one line. It leaves out
+// certificates because they are long. It leaves out signing algorithms because an AuthenticationConfiguration has no field for them.
 func authenticationConfiguration(config operatorv1alpha1.OIDCConfig) string {
 	username := jwtMapping{Claim: ptr.Deref(config.UsernameClaim, "sub")}
-	// Without a prefix in the settings, kube-apiserver uses the issuer and "#" as the prefix of names, unless the names come from the claim
-	// email. The setting "-" means that names have no prefix.
+	// If the settings contain no prefix, kube-apiserver uses the issuer and "#" as the prefix of user names, unless the user names come from
+	// the claim email. The setting "-" means that user names have no prefix.
 	switch prefix := ptr.Deref(config.UsernamePrefix, ""); {
 	case prefix == "" && username.Claim != "email":
 		username.Prefix = ptr.Deref(config.IssuerURL, "") + "#"

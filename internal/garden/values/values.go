@@ -99,8 +99,8 @@ type Values struct {
 	WildcardCertificate string
 	// VerticalPodAutoscaler is true if the operator deploys the vertical pod autoscaler.
 	VerticalPodAutoscaler bool
-	// MinimumVolumeSize is the least size of the volumes of observability components: a component that needs less gets this size. Nil: there
-	// is no least size.
+	// MinimumVolumeSize is the minimum size of the volumes of observability components. A component that needs a smaller volume gets a volume
+	// of this size. Nil: there is no minimum size.
 	MinimumVolumeSize *resource.Quantity
 	// TopologyAwareRouting is true if Services prefer endpoints in the zone of the client.
 	TopologyAwareRouting bool
@@ -338,8 +338,8 @@ func (v Values) WithoutVPA() string {
 	return "The Garden does not enable the vertical pod autoscaler."
 }
 
-// verticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. Without settings, it does not: such
-// a Garden was stored without the defaulting webhook, which sets them.
+// verticalPodAutoscaler reports whether the operator deploys the vertical pod autoscaler. If the Garden has no settings for it, the
+// operator does not deploy it: the webhook for defaults sets these settings, so such a Garden was stored without the webhook.
 func verticalPodAutoscaler(garden *operatorv1alpha1.Garden) bool {
 	settings := garden.Spec.RuntimeCluster.Settings
 	return settings != nil && settings.VerticalPodAutoscaler != nil && ptr.Deref(settings.VerticalPodAutoscaler.Enabled, true)

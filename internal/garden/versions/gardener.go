@@ -49,8 +49,8 @@ var gardenerFeatureGates = map[Component]map[string]FeatureGate{
 // GardenerFeatureGateHVPA is the gate for the autoscaler that Gardener no longer has. Gardens may set it, without an effect.
 const GardenerFeatureGateHVPA = "HVPA"
 
-// RetiredGardenerFeatureGate reports whether a gate existed in Gardener 1.84 and does not exist any more. The operator must not pass it to
-// a component.
+// RetiredGardenerFeatureGate reports whether a gate existed in Gardener 1.84 and does not exist any more. The operator must not pass such
+// a gate to a component.
 func RetiredGardenerFeatureGate(name string) bool {
 	return slices.Contains([]string{
 		"APIServerFastRollout", "ContainerdRegistryHostsDir", "CoreDNSQueryRewriting", "DefaultSeccompProfile", GardenerFeatureGateHVPA,
@@ -72,14 +72,14 @@ func GardenerAdmissionPlugins() []string {
 	}
 }
 
-// RetiredGardenerAdmissionPlugin reports whether gardener-apiserver 1.84 had the plugin and 1.149 does not. The operator must not pass it
-// to gardener-apiserver, which would not start with it.
+// RetiredGardenerAdmissionPlugin reports whether gardener-apiserver 1.84 had the plugin and gardener-apiserver 1.149 does not have it. The
+// operator must not pass such a plugin on, because gardener-apiserver would not start with it.
 func RetiredGardenerAdmissionPlugin(name string) bool {
 	return slices.Contains([]string{"ClusterOpenIDConnectPreset", "OpenIDConnectPreset", "ProjectValidator"}, name)
 }
 
-// GardenerGroups returns the API groups that gardener-apiserver serves. kube-apiserver serves other groups of gardener.cloud, by
-// definitions.
+// GardenerGroups returns the API groups that gardener-apiserver serves. kube-apiserver serves other groups whose names end with
+// gardener.cloud, for which there are CustomResourceDefinitions.
 func GardenerGroups() []string {
 	return []string{
 		"authentication.gardener.cloud", "core.gardener.cloud", "operations.gardener.cloud", "security.gardener.cloud",

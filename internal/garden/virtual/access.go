@@ -45,9 +45,10 @@ func (a access) objects(ctx context.Context) (component.Objects, error) {
 	return component.Objects{Direct: kubeconfigs, Sets: [][]client.Object{gardeneraccess.VirtualObjects()}}, err
 }
 
-// deployGlobalMonitoring deploys a replica of the credentials of global monitoring, unless the virtual cluster has a Secret of a user with
-// such credentials. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is; if there is none yet,
-// it assumes that no user has created such a Secret.
+// deployGlobalMonitoring deploys a replica of the credentials of global monitoring, unless a user has created a Secret with such
+// credentials in the virtual cluster. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is. If
+// there is no ManagedResource yet, the operator assumes that no user has created such a Secret. While a rotation replaces the credentials,
+// the task fails instead: the rotation would end with the former password.
 func (a access) deployGlobalMonitoring(ctx context.Context) error {
 	generated, err := a.secrets.Generate(ctx, globalmonitoring.Credentials(a.values))
 	if err != nil {
@@ -102,9 +103,9 @@ func (a access) connect(ctx context.Context) error {
 	)
 }
 
-// renewTokens makes the resource manager request all tokens again, and waits until it has done so: the new key for tokens of
-// ServiceAccounts must have signed all of them before the old key may be dropped. An annotation of each Secret names the key, so that a
-// retry does not request tokens again.
+// renewTokens makes the resource manager request all tokens again, and waits until the resource manager has renewed them. The new key for
+// tokens of ServiceAccounts must have signed all tokens before the old key may be dropped. An annotation of each Secret names the key, so
+// that a retry does not request the same tokens again.
 func (a access) renewTokens(ctx context.Context) error {
 	key, err := a.secrets.Current(kubeapiserver.ServiceAccountKeyName)
 	if err != nil {

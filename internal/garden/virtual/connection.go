@@ -36,8 +36,8 @@ type Error struct{ error }
 
 func (e *Error) Unwrap() error { return e.error }
 
-// Connection connects to the virtual cluster. It keeps clients as long as the kubeconfig does not change; a restart builds them again. Any
-// goroutine may use it. The fields are required unless they say otherwise.
+// Connection connects to the virtual cluster. It keeps clients as long as the kubeconfig does not change. After a restart of the process,
+// it builds the clients again. Any goroutine may use it. A field is required unless its comment says otherwise.
 type Connection struct {
 	// Reader reads Secrets and Gardens of the runtime cluster live.
 	Reader client.Reader
@@ -63,8 +63,8 @@ type Clients struct {
 	REST rest.Interface
 }
 
-// Clients returns clients for the virtual cluster. The error is ErrNoToken or the NotFound of the API server, if there is no kubeconfig
-// yet. A nil error does not mean that the virtual cluster answers.
+// Clients returns clients for the virtual cluster. If there is no kubeconfig yet, the error wraps the error NotFound of the API server. If
+// the kubeconfig has no token yet, the error wraps ErrNoToken. A nil error does not mean that the virtual cluster answers.
 func (c *Connection) Clients(ctx context.Context) (*Clients, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ func (c *Connection) Forget() {
 	c.clients = nil
 }
 
-// kubeconfig returns the Secret of a kubeconfig. The kubeconfig has the address inside the runtime cluster if this address can be resolved,
-// and otherwise the address for users.
+// kubeconfig returns a Secret with a kubeconfig. If the host of the address inside the runtime cluster can be resolved, the kubeconfig
+// contains this address. Otherwise it contains the address for users.
 func (c *Connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -74,8 +74,8 @@ func (n namespace) plainResources(ctx context.Context, live *appsv1.Deployment, 
 	return apiserver.PlainResources(resources, configuration)
 }
 
-// releaseConfigurations lets the garbage collector delete the encryption configurations of an API server that its Deployment does not use
-// any more. It is called when all Pods use the current configuration.
+// releaseConfigurations lets the garbage collector delete those encryption configurations of an API server that the Deployment of the API
+// server does not use any more. It is called when all Pods use the current configuration.
 func (n namespace) releaseConfigurations(ctx context.Context, of server) error {
 	live, err := n.deployment(ctx, of.name)
 	deployed := apiserver.EncryptionSecret(live)

@@ -14,9 +14,10 @@ import (
 // extensionsTimeout is the longest wait for the deletion of the parts of Extensions.
 const extensionsTimeout = 5 * time.Minute
 
-// ensureDestroyable fails if ensureUnused fails. Otherwise it waits until the parts that Extensions have deployed are gone: only the
-// resource managers can delete them. If the user abandons the virtual cluster, it does not wait: no resource manager deletes the parts
-// there. Before the resource manager of the runtime cluster is destroyed, another step waits for the parts in the runtime cluster.
+// ensureDestroyable fails if ensureUnused fails. Otherwise it waits until the parts that Extensions have deployed are gone, because only
+// the resource managers can delete these parts. If the user abandons the virtual cluster, ensureDestroyable does not wait: no resource
+// manager deletes the parts in the virtual cluster. Another step waits for the parts in the runtime cluster, before the resource manager
+// of the runtime cluster is destroyed.
 func (c checks) ensureDestroyable(ctx context.Context, abandons bool) error {
 	if err := c.ensureUnused(ctx); err != nil || abandons {
 		return err
@@ -25,8 +26,8 @@ func (c checks) ensureDestroyable(ctx context.Context, abandons bool) error {
 	return c.Until(ctx, extensionsTimeout, c.checkExtensions, watched)
 }
 
-// checkExtensions returns an error that names an Extension with parts in the clusters. It leaves out Extensions that only have the part in
-// the runtime cluster: objects that the Garden deletes later need this part.
+// checkExtensions returns an error that names an Extension with parts in the clusters. It leaves out Extensions whose only part is in the
+// runtime cluster: objects that are deleted later, with the Garden, need this part.
 func (n namespace) checkExtensions(ctx context.Context) error {
 	list := &operatorv1alpha1.ExtensionList{}
 	if err := n.Client.List(ctx, list); err != nil && !rollout.IsGone(err) {

@@ -70,8 +70,8 @@ func (g gardenerAPIServer) untilApplied(ctx context.Context) error {
 	return g.untilNoOldPods(ctx, gardenerServer(g.timing))
 }
 
-// apply deploys gardener-apiserver once. An annotation of the live Deployment says whether its Pods know a new encryption key. Plain are
-// the encrypted resources that its Pods still write as plain text.
+// apply deploys gardener-apiserver once. An annotation of the live Deployment shows whether its Pods know a new encryption key. The
+// parameter plain contains the encrypted resources that these Pods still write as plain text.
 func (g gardenerAPIServer) apply(
 	ctx context.Context, key *corev1.Secret, refs apiserver.References, live *appsv1.Deployment, plain []string,
 ) error {
@@ -97,8 +97,8 @@ func (g gardenerAPIServer) apply(
 	return g.deployProgram(ctx, gardenerapiserver.Component, objects)
 }
 
-// register makes kube-apiserver pass requests for the API of Gardener on. Before that, it waits until all Pods have a certificate of the
-// current authority.
+// register makes kube-apiserver pass requests for the API of Gardener on to gardener-apiserver. Before that, register waits until all Pods
+// have a certificate of the current authority.
 func (g gardenerAPIServer) register(ctx context.Context) error {
 	if err := g.untilRolledOut(ctx); err != nil {
 		return err
@@ -127,8 +127,8 @@ func (g gardenerAPIServer) register(ctx context.Context) error {
 	return g.deployVirtual(ctx, gardenerapiserver.Component, append(objects, info))
 }
 
-// address returns the address of the Service in the runtime cluster. In the plan of a Garden whose Service does not exist yet, it is
-// 0.0.0.0.
+// address returns the address of the Service of gardener-apiserver in the runtime cluster. In a plan, the Service may not exist yet. Then
+// the address is 0.0.0.0.
 func (g gardenerAPIServer) address(ctx context.Context) (netip.Addr, error) {
 	service, err := read(ctx, g.namespace, gardenerapiserver.Name, &corev1.Service{})
 	switch {
@@ -147,8 +147,9 @@ var errStatus = errors.New("the status of the answer is")
 // maxVersion is the largest number of bytes that the operator reads of an answer with a version.
 const maxVersion = 64 << 10
 
-// version returns the version that gardener-apiserver reports. Bundle is the bundle of its certificate authority. The operator connects to
-// the Service, because kube-apiserver passes only requests for the API of Gardener on.
+// version returns the version that gardener-apiserver reports. The parameter bundle contains the certificate authorities of
+// gardener-apiserver. The operator connects to the Service, because kube-apiserver passes on only requests for the API of Gardener, and
+// not requests for the version.
 func (g gardenerAPIServer) version(ctx context.Context, bundle []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -167,10 +168,10 @@ func (g gardenerAPIServer) version(ctx context.Context, bundle []byte) (string, 
 	return gardenerapiserver.ParseVersion(answer)
 }
 
-// untilRolledOut waits until the objects of the ManagedResource are applied and gardener-apiserver is rolled out. If the ManagedResource is
-// healthy, it only checks for old Pods, because the ManagedResource does not count Pods of lost nodes, for which a rotation must wait.
-// Otherwise it is enough that checkRollout accepts the Deployment, which for a first rollout happens earlier: as soon as all Pods are
-// ready.
+// untilRolledOut waits until the objects of the ManagedResource are applied and gardener-apiserver is rolled out. If the ManagedResource
+// is healthy, untilRolledOut only checks for old Pods: a rotation must also wait for Pods of lost nodes, and the ManagedResource does not
+// count such Pods. If the ManagedResource is not healthy yet, it is enough that checkRollout accepts the Deployment. For a first rollout,
+// checkRollout succeeds earlier than the health check: as soon as all Pods are ready.
 func (g gardenerAPIServer) untilRolledOut(ctx context.Context) error {
 	const name = gardenerapiserver.RuntimeManagedResource
 	watched := g.watchedRollout(gardenerapiserver.Name)

@@ -20,10 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// deployPrometheus deploys the Prometheus of the garden, which reads the Prometheus of each Seed with the credentials of global monitoring
-// that Seeds have. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is; if there is none yet,
-// it assumes that there are no Seeds. While a rotation replaces credentials of Prometheus, the task fails instead: the rotation would end
-// with the former credentials.
+// deployPrometheus deploys the Prometheus of the garden. This Prometheus reads the Prometheus of each Seed, with the credentials of global
+// monitoring that Seeds have. If the virtual cluster does not answer, the operator leaves an existing ManagedResource as it is. If there
+// is no ManagedResource yet, the operator assumes that there are no Seeds. While a rotation replaces credentials of Prometheus, the task
+// fails instead: the rotation would end with the former credentials.
 func (a access) deployPrometheus(ctx context.Context) error {
 	found, err := a.findSeeds(ctx)
 	if err != nil {

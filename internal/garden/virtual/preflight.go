@@ -37,13 +37,13 @@ const (
 )
 
 // Names of the checks before a rotation starts, beside CheckBackup and CheckSeeds. Before a rotation, CheckBackup is the check that there
-// is a recent backup: etcd-druid reports that snapshots are as recent as their schedule demands, and the last one is at most oldestBackup
-// old.
+// is a recent backup: etcd-druid reports that snapshots are as recent as their schedule demands, and the last backup is not older than
+// oldestBackup allows.
 const (
 	// CheckETCDs is the check that the etcds are ready.
 	CheckETCDs = "etcds"
-	// CheckQuota is the check that the data of the etcds are smaller than maxUsed of their quotas: a rotation of the encryption key writes all
-	// encrypted objects twice.
+	// CheckQuota is the check that the data of each etcd are smaller than maxUsed of the smallest quota: a rotation of the encryption key
+	// writes all encrypted objects twice.
 	CheckQuota = "etcd-quota"
 	// CheckRollouts is the check that the API servers and kube-controller-manager are rolled out.
 	CheckRollouts = "rollouts"
@@ -149,8 +149,9 @@ func labelsOf(sample *dto.Metric) map[string]string {
 	return labels
 }
 
-// quotaProblem asks one of the API servers for the sizes of the etcds, and returns why no rotation must start, or "". Quota is the smallest
-// quota of the etcds. If no API server answers, it returns "": without answers, a rotation does not go on anyway.
+// quotaProblem asks one of the API servers for the sizes of the etcds, and returns why no rotation must start, or "". Quota is the
+// smallest quota of the etcds, or nil. If no API server answers, quotaProblem returns "": a rotation does not go on anyway as long as no
+// API server answers.
 func (c checks) quotaProblem(ctx context.Context, quota *resource.Quantity) string {
 	if quota == nil || c.skips(CheckQuota) {
 		return ""
@@ -225,9 +226,9 @@ func noBackupProblem(live *druidcorev1alpha1.Etcd) string {
 		advice("wait until its condition "+string(druidcorev1alpha1.ConditionTypeBackupReady)+" is True", CheckBackup))
 }
 
-// snapshots returns the Leases with the times of the last full and of the last incremental snapshot, which etcd-backup-restore writes. A
-// Lease that does not exist is nil. They are up to date even if etcd-druid does not run, unlike the condition that etcd-druid derives from
-// them.
+// snapshots returns the Leases with the times of the last full snapshot and of the last incremental snapshot. etcd-backup-restore writes
+// these Leases. A Lease that does not exist is nil. The Leases are up to date even if etcd-druid does not run. The condition that
+// etcd-druid derives from the Leases is not.
 func (c checks) snapshots(ctx context.Context, live *druidcorev1alpha1.Etcd) (leases []*coordinationv1.Lease, err error) {
 	for _, name := range []string{
 		druidcorev1alpha1.GetFullSnapshotLeaseName(live.ObjectMeta), druidcorev1alpha1.GetDeltaSnapshotLeaseName(live.ObjectMeta),
@@ -241,8 +242,8 @@ func (c checks) snapshots(ctx context.Context, live *druidcorev1alpha1.Etcd) (le
 	return leases, nil
 }
 
-// oldestBackup is the greatest age of the last backup of an Etcd with which a rotation may start, or twice the period of incremental
-// snapshots if that is longer.
+// oldestBackup is the greatest age that the last backup of an Etcd may have when a rotation starts. If twice the period of incremental
+// snapshots is longer, this longer time counts.
 const oldestBackup = 30 * time.Minute
 
 // oldBackupProblem returns why the last backup of an Etcd is too old, or "". If no Lease has a time, the age is not known, and the result

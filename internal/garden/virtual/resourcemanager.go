@@ -25,8 +25,8 @@ type resourceManager struct {
 	clock clock.PassiveClock
 }
 
-// deploy deploys the resource manager, and returns its Deployments. If it has no token that it can renew, or lacks rights, it gets a
-// certificate for ten minutes first.
+// deploy deploys the resource manager, and returns its Deployments. If the resource manager has no token that it can renew, or lacks
+// rights, deploy first gives it a certificate that is valid for ten minutes.
 func (m resourceManager) deploy(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	access, set, err := m.read(ctx)
 	if err != nil {
@@ -120,8 +120,9 @@ func (m resourceManager) untilBootstrapped(ctx context.Context) error {
 	)
 }
 
-// destroy destroys the Deployments after the ManagedResource, whose objects they delete. If the user abandons the virtual cluster, the
-// Deployments go first, so that they change nothing there any more.
+// destroy destroys the ManagedResource first and then the Deployments, because the Deployments delete the objects of the ManagedResource.
+// If the user abandons the virtual cluster, destroy destroys the Deployments first, so that they change nothing in the virtual cluster any
+// more.
 func (m resourceManager) destroy(ctx context.Context, abandons bool) error {
 	objects, err := m.objects(resourcemanager.Credentials{})
 	if err != nil {

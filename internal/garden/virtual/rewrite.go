@@ -107,9 +107,9 @@ func (r rewriter) steps() map[string]install.Steps {
 	}
 }
 
-// once does work that a rotation needs only once, and then sets an annotation. It does nothing if the annotation is set. If one
-// reconciliation both begins and ends a rewrite, once always does the work, because an earlier attempt may have set the annotation for
-// other resources.
+// once does work that a rotation needs only once, and then sets an annotation. If the annotation is set, once does nothing. There is one
+// exception: if one reconciliation both begins and ends a rewrite, once always does the work and ignores the annotation, because an
+// earlier attempt may have set it for other resources.
 func (r rewriter) once(ctx context.Context, plan apiserver.Rewrite, annotation string, work func() error) error {
 	if plan.Unlabel {
 		return work()
@@ -142,8 +142,8 @@ func (r rewriter) labelOnce(ctx context.Context, resources []string) (int, error
 	return r.rewrite(ctx, resources, selection.NotEquals, apiserver.KeyLabel(key))
 }
 
-// labelUntilNoneIsLeft repeats labelOnce until it finds no object without the label of the key. It returns the number of objects that got
-// the label.
+// labelUntilNoneIsLeft repeats labelOnce until labelOnce finds no object without the label of the key. After rewritePasses passes, it
+// fails. It returns the number of objects that got the label.
 func (r rewriter) labelUntilNoneIsLeft(ctx context.Context, resources []string) (int, error) {
 	sum := 0
 	for range rewritePasses {
@@ -158,9 +158,9 @@ func (r rewriter) labelUntilNoneIsLeft(ctx context.Context, resources []string) 
 }
 
 // untilOldKeyUnneeded returns an error in phase Completing as long as the encryption configuration of an API server needs the old key. Nil
-// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd has the objects. To reach this,
-// it labels objects and takes a snapshot itself. It checks nothing if the configuration of the live Deployment contains only the new key.
-// Live is nil if there is no Deployment.
+// means: all Pods write with the new key, the server has written every object since, and a snapshot of etcd contains the objects, if the
+// Garden has a backup. To reach this, untilOldKeyUnneeded labels objects and takes a snapshot itself. If the configuration of the live
+// Deployment contains only the new key, or in a plan, it does not wait and writes nothing. Live is nil if there is no Deployment.
 func (r rewriter) untilOldKeyUnneeded(ctx context.Context, of server, live *appsv1.Deployment, key *corev1.Secret) (needed error) {
 	if r.values.Phases[rotation.ETCDEncryptionKey] != operatorv1alpha1.RotationCompleting {
 		return nil
@@ -210,9 +210,9 @@ func (r rewriter) unlabel(ctx context.Context, resources []string) error {
 	return r.unmark(ctx, apiserver.ResourcesLabeled, apiserver.Snapshotted)
 }
 
-// rewrite sets the label KeyName to value, or removes the label if value is empty, on all objects whose label KeyName satisfies the
-// operator matches. It returns the number of objects. It fails at the end if the virtual cluster refuses to write some objects, or if
-// unserved returns an error for a resource that the virtual cluster does not serve.
+// rewrite selects all objects whose label KeyName satisfies the selection operator matches. It sets the label of these objects to value,
+// or removes the label if value is empty. It returns the number of objects. It fails at the end if the virtual cluster refuses to write
+// some objects, or if unserved returns an error for a resource that the virtual cluster does not serve.
 func (r rewriter) rewrite(ctx context.Context, resources []string, matches selection.Operator, value string) (number int, err error) {
 	defer func() {
 		if err != nil {
@@ -266,9 +266,9 @@ func (r rewriter) rewrite(ctx context.Context, resources []string, matches selec
 	return number, errors.Join(append(unserved, refused.err())...)
 }
 
-// unserved returns why a resource that the virtual cluster does not serve ends a rewrite: etcd may have objects of it, which nothing could
-// read without the former key. It returns nil if the user confirms the loss, or if the resource is one of kube-apiserver of which nothing
-// was encrypted so far.
+// unserved returns an error if a rewrite must fail because the virtual cluster does not serve a resource. Objects of this resource may be
+// in etcd, and without the former key they could not be read any more. unserved returns nil if the user confirms the loss. It also returns
+// nil for a resource of kube-apiserver that was not encrypted so far.
 func (r rewriter) unserved(resource string) error {
 	const remedy = "serve it again, or confirm the loss of its objects with the annotation " +
 		operatorv1alpha1.AnnotationConfirmLostResources + "="
@@ -285,8 +285,8 @@ func (r rewriter) unserved(resource string) error {
 	return nil
 }
 
-// kindOf returns the kind of a resource, empty if the virtual cluster does not serve the resource. A mapper also finds groups that only
-// begin with the requested group.
+// kindOf returns the kind of a resource. It returns an empty kind if the virtual cluster does not serve the resource. It compares the
+// groups, because a mapper also finds groups that only begin with the requested group.
 func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, error) {
 	wanted := schema.ParseGroupResource(resource)
 	kinds, err := mapper.KindsFor(wanted.WithVersion(""))
@@ -301,8 +301,8 @@ func kindOf(mapper meta.RESTMapper, resource string) (schema.GroupVersionKind, e
 	return schema.GroupVersionKind{}, nil
 }
 
-// forPages calls use with each page of the selected objects, and with the number of objects on the pages before. use must change the
-// objects so that they are no longer selected.
+// forPages calls the function use with each page of the selected objects, and with the number of objects on the pages before. The function
+// use must change the objects so that they are no longer selected.
 func forPages(
 	ctx context.Context, c client.Reader, kind schema.GroupVersionKind, selected client.ListOption,
 	use func(objects []metav1.PartialObjectMetadata, before int) error,
@@ -330,8 +330,8 @@ func listPage(
 	return listMetadata(ctx, rewriteTimeout, c, kind, selected, client.Limit(rewritePage), client.Continue(next))
 }
 
-// patchAll writes objects. It ends at errors that are not about a single object; it adds an object that the API server refuses to the
-// refused objects.
+// patchAll writes objects. If the API server refuses an object, patchAll adds the object to refused and continues. It ignores objects that
+// do not exist any more. At any other error, it ends.
 func patchAll(
 	ctx context.Context, c client.Client, limiter *rate.Limiter, objects []metav1.PartialObjectMetadata, kind schema.GroupVersionKind,
 	patch []byte, refused *refusals,

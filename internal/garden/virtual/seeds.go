@@ -43,7 +43,8 @@ const (
 	// seedsNamed is how many Seeds an error names.
 	seedsNamed = 10
 	// publishedAuthority is the name of the ConfigMaps in which kube-controller-manager publishes the authorities of kube-apiserver. A
-	// gardenlet reads the ConfigMap in namespace virtualsystem.PublicNamespace when it starts, as it does with a new client certificate.
+	// gardenlet reads the ConfigMap in namespace virtualsystem.PublicNamespace when it starts. It starts again when it gets a new client
+	// certificate.
 	publishedAuthority = "kube-root-ca.crt"
 	// seedUser is the beginning of the names of the users of gardenlets. The name of the Seed follows.
 	seedUser = "gardener.cloud:system:seed:"
@@ -61,7 +62,7 @@ type renewal struct {
 	// unawaited is true if it is enough that the renewal was requested.
 	unawaited bool
 	// proven is true if a renewal counts only when the new authority has signed a client certificate of the Seed. For other renewals, the
-	// gardenlet of a Seed removes the annotation when it has done its part, and the virtual cluster shows nothing else of them.
+	// only sign in the virtual cluster is that the gardenlet of a Seed removes the annotation when it has done its part.
 	proven bool
 }
 
@@ -116,8 +117,8 @@ func (s seeds) unneeded(credential rotation.Credential) string {
 	return ""
 }
 
-// await waits until all Seeds have renewed their credentials. It requests the renewal of Seeds that have been created, or have finished
-// another operation, in the meantime.
+// await waits until all Seeds have renewed their credentials. In the meantime, it also requests the renewal from Seeds that have been
+// created, or that have finished another operation.
 func (s seeds) await(ctx context.Context, r renewal) error {
 	virtual, err := s.virtual(ctx)
 	if err != nil {
@@ -151,8 +152,9 @@ func (s seeds) virtual(ctx context.Context) (rollout.Cluster, error) {
 }
 
 // advance does the next step of a renewal for each Seed. It returns a sentence for each Seed that has not renewed its credentials yet. If
-// anew is true, it requests a renewal again that the gardenlet has begun and that is not proven, because the request for the client
-// certificate, which proves it, may have been deleted after an hour.
+// gardenlets would not get the new authorities, it returns only this problem. If anew is true, advance requests a renewal again if the
+// gardenlet has begun the renewal and there is no proof of it: the proof is the request for the client certificate, which may have been
+// deleted after an hour.
 func (s seeds) advance(ctx context.Context, r renewal, anew bool) (problems []string, err error) {
 	defer func() {
 		if err != nil {
@@ -264,8 +266,8 @@ func (s seeds) list(ctx context.Context, virtual client.Reader) ([]metav1.Partia
 	return slices.DeleteFunc(list.Items, func(seed metav1.PartialObjectMetadata) bool { return s.skips(CheckSeeds + "/" + seed.Name) }), nil
 }
 
-// publicationProblem returns why gardenlets would not get the new authorities of kube-apiserver together with a new client certificate, or
-// "". A client certificate alone does not show that its gardenlet trusts them.
+// publicationProblem returns why a gardenlet that gets a new client certificate would not get the new authorities of kube-apiserver too,
+// or "". A new client certificate alone does not show that the gardenlet trusts the new authorities.
 func (s seeds) publicationProblem(ctx context.Context, virtual client.Reader) (string, error) {
 	bundle, err := s.secrets.Bundle(kubeapiserver.Authority)
 	if err != nil {
@@ -291,8 +293,8 @@ func (s seeds) publicationProblem(ctx context.Context, virtual client.Reader) (s
 }
 
 // certifiedSeeds returns the names of the Seeds whose gardenlets have got their last client certificate from an authority. The virtual
-// cluster keeps requests for certificates for an hour. When a rotation is aborted, there may be requests from before it, which the same
-// authority has signed: they prove nothing if another authority has signed a later request.
+// cluster keeps requests for certificates for an hour. When a rotation is aborted, there may be requests from before this rotation, which
+// the same authority has signed. Such a request proves nothing if another authority has signed a later request.
 func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte) ([]string, error) {
 	authorities, err := cert.ParseCertsPEM(authority)
 	if err != nil {
@@ -307,8 +309,9 @@ func certifiedSeeds(ctx context.Context, virtual client.Reader, authority []byte
 	return lastCertifiedBy(authorities[0], list.Items), nil
 }
 
-// lastCertifiedBy returns the names of the Seeds whose last client certificate authority has signed. The last certificate is the
-// certificate of the youngest request that has one. Of several youngest requests, created in the same second, one is enough.
+// lastCertifiedBy returns the names of the Seeds whose last client certificate was signed by the given authority. The last certificate is
+// the certificate of the youngest request with a certificate. If several youngest requests were created in the same second, it is enough
+// that the authority has signed the certificate of one of them.
 func lastCertifiedBy(authority *x509.Certificate, requests []certificatesv1.CertificateSigningRequest) []string {
 	last, certified := map[string]metav1.Time{}, sets.New[string]()
 	for i := range requests {
@@ -377,8 +380,8 @@ func (s seeds) checkMonitoring(ctx context.Context, virtual client.Reader) error
 		strings.Join(problems, ", "), operatorv1alpha1.AnnotationSkippedChecks, CheckSeeds)
 }
 
-// reconcileSeeds requests the reconciliation of each Seed, because gardenlets read the credentials of global monitoring then. It waits for
-// Seeds that have another operation, but not for the reconciliations.
+// reconcileSeeds requests the reconciliation of each Seed, because gardenlets read the credentials of global monitoring in a
+// reconciliation. It waits until Seeds with another operation have finished that operation, but not until the reconciliations end.
 func (s seeds) reconcileSeeds(ctx context.Context) error {
 	return s.await(ctx, renewal{
 		operation: corev1beta1.SeedOperationReconcile, noun: "global monitoring", secret: globalmonitoring.SecretName, unawaited: true,

@@ -62,8 +62,8 @@ func gardenerServer(timing Timing) server {
 	}
 }
 
-// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods: such Pods use former
-// credentials, and cannot read the objects that new Pods write.
+// untilOrphansGone waits, while credentials are rotated, until an API server without a Deployment has no Pods. Such Pods use former
+// credentials, and cannot read the objects that new Pods write. If there is a Deployment, untilOrphansGone does not wait.
 func (n namespace) untilOrphansGone(ctx context.Context, of server, live *appsv1.Deployment) error {
 	if live != nil {
 		return nil
@@ -106,8 +106,8 @@ func (n namespace) checkOldPods(ctx context.Context, of server) error {
 
 // deployment deploys an API server.
 type deployment struct {
-	// apply deploys the server once. An annotation of the live Deployment says whether its Pods know a new encryption key. Plain are the
-	// encrypted resources that its Pods still write as plain text.
+	// apply deploys the server once. An annotation of the live Deployment shows whether its Pods know a new encryption key. The parameter
+	// plain contains the encrypted resources that these Pods still write as plain text.
 	apply func(ctx context.Context, key *corev1.Secret, live *appsv1.Deployment, plain []string) error
 	// await waits until all Pods use the applied objects.
 	await func(ctx context.Context) error
@@ -117,9 +117,9 @@ type deployment struct {
 
 var errChanged = errors.New("another process has changed it")
 
-// unlessChanged returns a rewriter that does not update the object of an API server if its specification changes after this call. Two
-// processes can prepare the same key: one that was paused would let Pods write with the old key again, when the other one has written all
-// objects with the new key.
+// unlessChanged returns a rewriter that does not update the object of an API server if the specification of this object changes after the
+// call. Two processes can prepare the same key. If one process was paused and the other process has written all objects with the new key,
+// the paused process would let Pods write with the old key again.
 func (r rewriter) unlessChanged(ctx context.Context, of server) (rewriter, error) {
 	kind, name, before := of.object.GetKind(), of.object.GetName(), rollout.MetadataOf(of.object)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.name, Name: name}, before)
@@ -136,9 +136,10 @@ func (r rewriter) unlessChanged(ctx context.Context, of server) (rewriter, error
 	return r, nil
 }
 
-// deployServer deploys an API server with the functions that as returns for a rewriter. If a rotation completes and the old encryption key
-// is still needed, it deploys the server with the old key, and returns the reason as an error. A new encryption key takes two deployments:
-// all Pods must be able to read with it before one of them writes with it. So does a resource that was not encrypted before.
+// deployServer deploys an API server. The function as returns the functions for the deployment by a rewriter. If a rotation completes and
+// the old encryption key is still needed, deployServer deploys the server with the old key, and returns the reason as an error. A new
+// encryption key takes two deployments, because all Pods must be able to read with the key before one of them writes with it. A resource
+// that was not encrypted before also takes two deployments.
 func (r rewriter) deployServer(ctx context.Context, of server, as func(rewriter) deployment) error {
 	key, err := r.secrets.Generate(ctx, of.key(r.values))
 	if err != nil {

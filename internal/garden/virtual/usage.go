@@ -26,17 +26,20 @@ import (
 const (
 	// CheckUnused is the check that the virtual cluster has no Seeds and Shoots before it is destroyed.
 	CheckUnused = "seeds-and-shoots"
-	// CheckSeeds is the check that no Seed is busy before a rotation in which Seeds take part starts. If a user skips it, such rotations leave
-	// Seeds out.
+	// CheckSeeds is the check that no Seed is busy. The operator makes this check before it starts a rotation in which Seeds take part. If
+	// the user skips the check, such rotations leave all Seeds out.
 	CheckSeeds = "seeds"
 )
 
 // answerTimeout is how long the virtual cluster may take to answer a request.
 const answerTimeout = 30 * time.Second
 
-// ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, their workloads could not be deleted any more.
-// Before the first installation is complete, and after a deletion has begun, there may be no API server to ask or no kubeconfig for it.
-// Then ensureUnused succeeds: there are no Seeds or Shoots yet, or an earlier attempt of the deletion has checked that there are none.
+// ensureUnused fails as long as there are Seeds or Shoots: without the virtual cluster, their workloads could not be deleted any more. It
+// also fails if it cannot find out whether there are any.
+//
+// Before the first installation is complete, and after a deletion of the Garden has begun, the API server or the kubeconfig for it may not
+// exist. In these two cases ensureUnused succeeds: there are no Seeds or Shoots yet, or an earlier attempt of the deletion has checked
+// that there are none.
 func (c checks) ensureUnused(ctx context.Context) error {
 	if c.skips(CheckUnused) {
 		return nil
@@ -57,8 +60,8 @@ func (c checks) ensureUnused(ctx context.Context) error {
 	return nil
 }
 
-// givesAccess reports whether the ManagedResource that gives users and the operator access to the virtual cluster is applied. If it is, a
-// kubeconfig that is missing was lost.
+// givesAccess reports whether the ManagedResource that gives users and the operator access to the virtual cluster is applied and is not
+// being deleted. If givesAccess returns true, a missing kubeconfig was lost.
 func (c checks) givesAccess(ctx context.Context) (bool, error) {
 	set, err := c.managedResource(ctx, gardeneraccess.ManagedResource)
 	if err != nil || set == nil || set.DeletionTimestamp != nil {
@@ -116,8 +119,9 @@ func (c checks) findUsers(ctx context.Context, kinds ...string) error {
 	return nil
 }
 
-// list returns the metadata of the objects of a kind of Gardener, at most limit objects, or all if limit is 0. Before the API of
-// gardener-apiserver was registered, and after it was removed with the first steps of a deletion, there are none.
+// list returns the metadata of the objects of a kind of Gardener, at most limit objects, or all if limit is 0. If the virtual cluster does
+// not serve the kind, list returns no objects before the API of gardener-apiserver is registered, and after the first steps of a deletion
+// have removed this API. If there is no Deployment of kube-apiserver, it returns errStopped.
 func (c checks) list(ctx context.Context, kind string, limit int64) ([]metav1.PartialObjectMetadata, error) {
 	live, err := c.deployment(ctx, kubeapiserver.Name)
 	if err != nil {

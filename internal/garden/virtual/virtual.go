@@ -55,8 +55,9 @@ type ControlPlane struct {
 	Garden *operatorv1alpha1.Garden
 	// SkippedChecks are the names of checks that the user skips.
 	SkippedChecks []string
-	// Identity is the identity of the virtual cluster. Abandoned is the identity of the virtual cluster whose objects the user gives up at the
-	// deletion of the Garden; another value than Identity has no effect.
+	// Identity is the identity of the virtual cluster. Abandoned is the identity that the user has written into an annotation of the Garden,
+	// so that the deletion of the Garden gives up the objects in this virtual cluster. Abandoned has an effect only if it is equal to
+	// Identity.
 	Identity, Abandoned string
 	// ConfirmedLosses are the resources, each with its group, whose objects the user allows to be lost.
 	ConfirmedLosses []string
@@ -166,8 +167,9 @@ func (c *ControlPlane) rewriter() rewriter {
 // Abandons reports whether the user gives up the objects in the virtual cluster, and names it.
 func (c *ControlPlane) Abandons() bool { return c.Identity != "" && c.Abandoned == c.Identity }
 
-// WithWayOut adds to an error how to delete a Garden although no Pod of kube-apiserver of the virtual cluster is ready. It returns err as
-// it is if such a Pod is ready, or if the user already abandons the virtual cluster.
+// WithWayOut adds instructions to an error: how the user can delete the Garden although no Pod of the virtual cluster's kube-apiserver is
+// ready. It returns err unchanged if such a Pod is ready, if the user already abandons the virtual cluster, or if the Deployment of
+// kube-apiserver cannot be read.
 func (c *ControlPlane) WithWayOut(ctx context.Context, err error) error {
 	live, failure := c.namespace().deployment(ctx, kubeapiserver.Name)
 	if failure != nil || c.Abandons() || live != nil && live.Status.ReadyReplicas > 0 {

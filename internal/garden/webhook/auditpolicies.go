@@ -21,8 +21,9 @@ import (
 // Audit policies are read from ConfigMaps in the namespace of the Garden.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// checkAuditPolicies denies Gardens whose audit policies API servers could not use, and changes of the ConfigMaps with these policies after
-// which API servers could not use them. An API server does not start with a policy that it cannot use.
+// checkAuditPolicies denies a Garden that refers to an audit policy which API servers could not use. It also denies a change of a
+// ConfigMap with a policy of a Garden if API servers could not use the changed policy. An API server does not start with a policy that it
+// cannot use.
 func checkAuditPolicies(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	switch {
 	case request.Kind.Kind == "Garden" && (request.Operation == review.Create || request.Operation == review.Update):
@@ -33,8 +34,8 @@ func checkAuditPolicies(ctx context.Context, live client.Reader, request *review
 	return review.Allowed("")
 }
 
-// checkPoliciesOfGarden checks the ConfigMaps that the stored Garden does not refer to yet. The other ConfigMaps were checked before, and
-// are checked again when they change.
+// checkPoliciesOfGarden checks the ConfigMaps that the stored Garden does not refer to yet. The webhook has checked the other ConfigMaps
+// before, and checks them again when they change. Gardens that are being deleted are not checked.
 func checkPoliciesOfGarden(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	garden, old := &operatorv1alpha1.Garden{}, &operatorv1alpha1.Garden{}
 	if err := request.Decode(garden); err != nil {

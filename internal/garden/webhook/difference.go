@@ -23,9 +23,10 @@ func fields(object any) (map[string]any, error) {
 	return decoded, nil
 }
 
-// difference returns a patch for an object in the form in which the client sent it. The patch makes the changes between two typed forms of
-// the object. It contains only fields that differ between the typed forms, so old forms of fields, and fields that the types do not have,
-// stay as the client sent them. A JSON object that the client did not send is added as a whole. Lists are replaced as a whole.
+// difference returns a patch for sent, the object in the form in which the client sent it. The patch makes the changes from before to
+// after, which are two typed forms of the object. The patch changes only fields that differ between the typed forms. So old forms of
+// fields, and fields that the types do not have, stay as the client sent them. A JSON object that the client did not send is added as a
+// whole. Lists are replaced as a whole.
 func difference(sent, before, after map[string]any) patch.Patch {
 	return differenceAt(nil, sent, before, after)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/deployable"
 )
 
-// checkNamespaceDeletion denies the deletion of the namespace of the Garden while a Garden exists: all components of the virtual cluster,
-// with its data, would be deleted in an arbitrary order.
+// checkNamespaceDeletion denies the deletion of the namespace of the Garden while a Garden exists. Otherwise, Kubernetes would delete all
+// components of the virtual cluster, and the data of the virtual cluster, in an arbitrary order.
 func checkNamespaceDeletion(ctx context.Context, live client.Reader, request *review.Request) review.Response {
 	if request.Operation != review.Delete || request.Name != deployable.GardenNamespace {
 		return review.Allowed("")

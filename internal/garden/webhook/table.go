@@ -100,8 +100,8 @@ func handlersOfExtensions() []Handler {
 // Mutating reports whether the handler changes objects. Other handlers only allow or deny.
 func (h Handler) Mutating() bool { return h.Webhook.Type == registration.Mutating }
 
-// Review returns the function that answers reviews. Live reads Gardens, Extensions and ConfigMaps. It must not read from a cache,
-// because a cache may not yet contain a Garden that was just created.
+// Review returns the function that answers reviews. The function uses the reader live for Gardens, Extensions and ConfigMaps. This reader
+// must not read from a cache, because a cache may not yet contain a Garden that was just created.
 func (h Handler) Review(live client.Reader) review.Handler {
 	return review.HandlerFunc(func(ctx context.Context, request *review.Request) review.Response {
 		if request.SubResource != "" {

@@ -21,8 +21,8 @@ type Confirmation struct {
 // checksumShown finds, in a message, the value that the annotation ConfirmDeletion must have.
 var checksumShown = regexp.MustCompile(regexp.QuoteMeta(resourcesv1alpha1.ConfirmDeletion) + `: "([^"]+)"`)
 
-// ConfirmationOf returns the deletion of objects that the controller has suspended until a user confirms it, according to the condition
-// ResourcesApplied of a set; false if no deletion is suspended.
+// ConfirmationOf returns the deletion of objects that the controller has suspended until a user confirms it. The function finds it in the
+// message of the condition ResourcesApplied of a set, and returns false if this message shows no suspended deletion.
 func ConfirmationOf(mr *resourcesv1alpha1.ManagedResource) (Confirmation, bool) {
 	applied := corev1beta1.GetCondition(mr.Status.Conditions, resourcesv1alpha1.ResourcesApplied)
 	if applied == nil {

@@ -1,7 +1,8 @@
-// Package view turns objects that were read from clusters into the answers of kubectl espalier, and prints the answers as text. The answers
-// are also the documents that "-o json" and "-o yaml" print. The package does no I/O.
+// Package view turns objects that were read from clusters into the answers of kubectl espalier, and prints the answers as text. The
+// answers are also the documents that "-o json" and "-o yaml" print. The package does no I/O.
 //
-// No answer contains a value of an object: only names, the paths of fields, conditions, and the texts of Events and plans.
+// No answer contains a value of an object that was read for the answer: an answer contains only names, the paths of fields, conditions,
+// and the texts of Events and of published plans. The text of a published plan contains values if the set requests them.
 package view
 
 import (
@@ -158,8 +159,8 @@ func reasonOf(c *corev1beta1.Condition) string {
 	return strings.TrimSuffix(c.Reason+": "+c.Message, ": ")
 }
 
-// Reached reports whether the state of a set satisfies a goal for which a user waits. A state that follows another state also satisfies
-// the goals of that state: a healthy set is applied, too.
+// Reached reports whether the state of a set satisfies a goal for which a user waits. A later state also satisfies the goals of earlier
+// states: for example, a healthy set satisfies the goal "applied", too. The result for GoalDeleted is false.
 func (s Set) Reached(goal Goal) bool {
 	switch goal {
 	case GoalApplied:

@@ -58,8 +58,8 @@ func (p *Printer) paint(c cell, width int) string {
 	return "\x1b[" + string(c.colour) + "m" + c.text + "\x1b[0m" + padding
 }
 
-// table prints rows in columns. (text/tabwriter counts the codes of colours as characters.) Wide columns are printed only if p.Wide is set;
-// their names begin with "+".
+// table prints rows in columns. It does not use text/tabwriter, which counts the codes of colours as characters. A column whose name in
+// the header begins with "+" is printed only if p.Wide is true.
 func (p *Printer) table(header []string, rows [][]cell) {
 	names := make([]cell, len(header))
 	for i, name := range header {

@@ -87,8 +87,8 @@ func IDOf(ref resourcesv1alpha1.ObjectReference) ID {
 	return ID{APIVersion: ref.APIVersion, Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// TreeOf returns the tree of a set. The observations are in the order of status.resources. sets are all sets that the user may read, and
-// remarks name the sets that the user may not read.
+// TreeOf returns the tree of a set. The elements of observed are in the order of status.resources. The argument sets contains all sets
+// that the user may read, and remarks name the sets that the user may not read.
 func TreeOf(
 	mr *resourcesv1alpha1.ManagedResource, observed []Observed, sets []resourcesv1alpha1.ManagedResource, remarks []string,
 ) Tree {

@@ -77,8 +77,8 @@ type Facts struct {
 	Remarks []string
 }
 
-// Owner returns the set that has the object: the set that the annotation of the live object names, otherwise the first set whose status
-// lists the object; nil if there is none.
+// Owner returns the set to which the object belongs. If the annotation of the live object names a set, it is this set. Otherwise, it is
+// the first set whose status lists the object. The result is nil if Sets does not contain such a set.
 func (f *Facts) Owner() *resourcesv1alpha1.ManagedResource {
 	origin, named := f.origin()
 	for i := range f.Sets {

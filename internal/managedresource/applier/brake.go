@@ -15,13 +15,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/prune"
 )
 
-// codeSuspended marks the condition ResourcesApplied of a set while its pruning is suspended, whatever its reason. The status then also
-// lists objects that the sources do not contain, and new ones, so that the share of the objects that left the set is not known any more.
+// codeSuspended marks the condition ResourcesApplied of a set while the pruning of the set is suspended, whatever the reason of the
+// condition is. During this time, the status also lists objects that the sources do not contain, and new objects. So the controller no
+// longer knows the share of the objects that left the set.
 const codeSuspended corev1beta1.ErrorCode = "ESPALIER_PRUNING_SUSPENDED"
 
-// brake decides whether the objects that left the set stay until the user confirms their deletion. If so, the status continues to list
-// them. The decision is made before the new objects are announced in the status, and once for each content of the set; a suspension is
-// decided again: see suspensionDue.
+// brake decides whether the objects that left the set stay until the user confirms their deletion. If they stay, the status continues to
+// list them. The controller decides before it announces the new objects in the status, and once for each content of the set. It decides
+// about a suspension again when suspensionDue returns true.
 func (r *Reconciler) brake(ctx context.Context, p *pass) error {
 	s := p.set
 	if r.Own.DeletionLimit == nil || s.Settled || s.Braked {
@@ -39,8 +40,9 @@ func (r *Reconciler) brake(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// suspensionDue reports whether the controller must decide again about a suspension: the user has confirmed the deletion, or requests a
-// reconciliation, or an audit or a SyncPeriod has passed, in which other clients may have deleted the objects of a definition.
+// suspensionDue reports whether the controller must decide again about a suspension. The controller must decide again when the user has
+// confirmed the deletion or requests a reconciliation, when an audit is due, and when a SyncPeriod has passed or the clock was set back.
+// In a SyncPeriod, other clients may have deleted the objects of a CustomResourceDefinition.
 func (r *Reconciler) suspensionDue(p *pass) bool {
 	s := p.set
 	if s.Suspension == nil {
@@ -89,8 +91,8 @@ func (r *Planner) removalSuspension(ctx context.Context, p *pass) (*prune.Suspen
 	return r.suspension(ctx, p, p.before, prune.Brake.Change)
 }
 
-// suspendRemoval reports that the objects of a set are not deleted. This is checked again in each SyncPeriod, because other clients may
-// delete the objects because of which CustomResourceDefinitions stay.
+// suspendRemoval reports that the controller does not delete the objects of a set. The controller checks this suspension again in each
+// SyncPeriod: a CustomResourceDefinition stays because objects of its kind exist, and other clients may delete these objects.
 func (r *Reconciler) suspendRemoval(ctx context.Context, p *pass, s *prune.Suspension) (ctrl.Result, error) {
 	judgement := suspended(applied(corev1beta1.ConditionTrue, "", resourcesv1alpha1.MessageApplySucceeded), s, false)
 	r.Events.failed(p, nil, judgement.Reason, judgement.Message)
@@ -98,8 +100,8 @@ func (r *Reconciler) suspendRemoval(ctx context.Context, p *pass, s *prune.Suspe
 	return ctrl.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, r.report(ctx, p, judgement)
 }
 
-// suspended adds to the judgement about an apply that pruning is suspended. keepsCode is true if documents cannot be read, so that nothing
-// is decided about a former suspension.
+// suspended adds to a judgement, the condition about an apply, that pruning is suspended. keepsCode is true if documents cannot be read
+// and pruning was suspended before: then the code of the former suspension stays, because nothing was decided about it.
 func suspended(judgement corev1beta1.Condition, s *prune.Suspension, keepsCode bool) corev1beta1.Condition {
 	if s != nil || keepsCode {
 		judgement.Codes = append(slices.Clip(judgement.Codes), codeSuspended)
@@ -136,8 +138,9 @@ func resumed(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	return conditions
 }
 
-// takeConfirmation removes the annotation that confirms a deletion when that deletion is complete: no obsolete object stays. Otherwise it
-// would confirm the deletion of the same objects again, if they return and the sources have the same content later.
+// takeConfirmation removes the annotation that confirms a deletion when that deletion is complete: no obsolete object waits for a
+// confirmation or is withheld. An annotation that stays would confirm the deletion of the same objects again, if the objects return and
+// the sources have the same content later.
 func (r *Reconciler) takeConfirmation(ctx context.Context, p *pass) error {
 	if r.Own.DeletionLimit == nil || !prune.IsSpent(p.mr.Annotations[resourcesv1alpha1.ConfirmDeletion], p.set.Content.Checksum) ||
 		len(p.set.Content.Faults) > 0 || p.set.Suspension != nil || !p.set.Withheld.IsEmpty() {

@@ -17,8 +17,8 @@ type step int
 const (
 	// stepNone does nothing for the set: a controller of another class is responsible, or no work is left.
 	stepNone step = iota
-	// stepWait applies nothing now, because the annotation for a restore (operation wait-for-state) requests that. It starts the watches of a
-	// set that was applied before, and requests its health.
+	// stepWait applies nothing now, because the annotation for a restore (operation wait-for-state) requests this. If the set was applied
+	// before, the step starts the watches of the set and requests that the health controller judges the set.
 	stepWait
 	// stepIgnore reports that the set is ignored.
 	stepIgnore
@@ -72,8 +72,9 @@ func planned(mr *resourcesv1alpha1.ManagedResource) bool {
 	return only
 }
 
-// next returns the step for a set. As long as a set has the finalizer of another class, the controller of this class does nothing: the
-// update that removes that finalizer causes a new reconciliation.
+// next returns the step for a set. As long as a set has the finalizer of another class and not the finalizer of this class, the controller
+// of this class writes nothing to the target. In the source, it may still report that the set is ignored, or remove a plan that it
+// published. The update that removes the finalizer of the other class causes a new reconciliation.
 func (c Class) next(mr *resourcesv1alpha1.ManagedResource) step {
 	deleting := mr.DeletionTimestamp != nil
 	active, responsible := c.active(mr), c.Responsible(mr)

@@ -23,13 +23,13 @@ import (
 const codeClaimed corev1beta1.ErrorCode = "ESPALIER_OBJECTS_CLAIMED"
 
 // codePostponed marks the condition ResourcesApplied of a set while a pause of repairs delays the repair of an object that was changed
-// under the field manager of this controller or of gardener-resource-manager. The managedFields of such an object look as if the controller
-// had written it before it wrote the status. After a restart, only the code shows that the object must be compared.
+// under the field manager of this controller or of gardener-resource-manager. The managedFields of such an object look as if the
+// controller had written first the object and then the status. After a restart, only the code shows that the object must be compared.
 const codePostponed corev1beta1.ErrorCode = "ESPALIER_REPAIR_POSTPONED"
 
 // codeDrifted marks the condition ResourcesApplied of a set with drift that is reported and not repaired. After a restart, the code shows
-// that managedFields do not prove that an object is in its desired state: another program may have written it under the name of this
-// controller.
+// that managedFields do not prove that an object is in its desired state: another program may have written the object under the field
+// manager of this controller.
 const codeDrifted corev1beta1.ErrorCode = "ESPALIER_DRIFT_REPORTED"
 
 // hasCode reports whether the condition ResourcesApplied has a code.
@@ -109,8 +109,8 @@ func onlyClaims(failures []failure) bool {
 	})
 }
 
-// changedVerdicts returns the conditions of a set between a change and the result of its apply. The message about an earlier fault stays
-// until then.
+// changedVerdicts returns the conditions of a set for the time between a change of the set and the result of the apply. During this time,
+// the condition ResourcesApplied keeps the reason and the message about an earlier failure.
 func changedVerdicts(conditions []corev1beta1.Condition) []corev1beta1.Condition {
 	now := applied(corev1beta1.ConditionProgressing, resourcesv1alpha1.ConditionApplyProgressing, resourcesv1alpha1.MessageApplyProgressing)
 	if known := corev1beta1.GetCondition(conditions, resourcesv1alpha1.ResourcesApplied); known != nil {
@@ -146,8 +146,8 @@ func ignoredVerdicts() []corev1beta1.Condition {
 	}
 }
 
-// deletionVerdicts returns the conditions of a set whose objects are being deleted. If the objects are kept in the target, the condition
-// ResourcesApplied does not change.
+// deletionVerdicts returns the conditions of a set that is being removed. If keep is true, the objects stay in the target, and the
+// condition ResourcesApplied does not change. Otherwise, the message about an earlier attempt of the deletion stays in this condition.
 func deletionVerdicts(conditions []corev1beta1.Condition, keep bool) []corev1beta1.Condition {
 	reason, message := resourcesv1alpha1.ConditionDeletionPending, resourcesv1alpha1.MessageDeletionPending
 	verdicts := append(make([]corev1beta1.Condition, 0, 3),
@@ -172,8 +172,9 @@ func allFieldsApplied(conditions []corev1beta1.Condition) bool {
 	return known != nil && known.Status == corev1beta1.ConditionTrue && known.Message == resourcesv1alpha1.MessageApplySucceeded
 }
 
-// completed reports whether the conditions show that the last apply was completed. It returns false if drift that managedFields do not show
-// is still to be repaired (codePostponed).
+// completed reports whether the conditions show that the controller carried out the last apply to its end. The controller may have left
+// out documents that it cannot read, objects that belong to other sets, and suspended deletions. completed returns false while a pause
+// delays the repair of drift that managedFields do not show (codePostponed).
 func completed(conditions []corev1beta1.Condition) bool {
 	return isComplete(conditions) && !hasCode(conditions, codePostponed)
 }
@@ -197,8 +198,9 @@ func isComplete(conditions []corev1beta1.Condition) bool {
 	return false
 }
 
-// missingVerdicts returns the condition about objects that are missing and could not be created again. The health controller does not
-// check a set that could not be applied. The result is nil if no object is missing, or if the conditions already show it.
+// missingVerdicts returns the condition about objects that are missing and could not be created again. The ManagedResource controller
+// reports these objects itself, because the health controller does not check a set that could not be applied. The result is nil if no
+// object is missing, or if the conditions already name the missing objects.
 func missingVerdicts(conditions []corev1beta1.Condition, items, missing []*state.Object) []corev1beta1.Condition {
 	var faults []rules.Fault
 	for _, each := range items {
@@ -296,8 +298,9 @@ func failureText(f failure) string {
 	return excerpt.Ends(text, maxFailureText)
 }
 
-// withShortCauses replaces the message of the API server in a text. The new message names the invalid fields, with the beginning and the
-// end of each cause: in a cause, a quoted value, which may be long, stands in front of the reason.
+// withShortCauses replaces the message of the API server in a text by a shorter message. The shorter message names the invalid fields, and
+// contains the beginning and the end of each cause. It needs the end because the reason is at the end of a cause, behind a quoted value,
+// which may be long. If the answer of the API server contains no causes, the text does not change.
 func withShortCauses(text string, err error) string {
 	answer := status.Answer(err)
 	if len(answer.Details.Causes) == 0 {

@@ -31,8 +31,8 @@ const dependencyIndex = "espalier.dev/depends-on"
 // maxDependencies is how many sets a set may depend on. maxSearched is how many sets the search for a cycle reads.
 const maxDependencies, maxSearched = 32, 1000
 
-// dependencies lists the sets that the annotation DependsOn of a set names, in that order. It fails if an item is no name of a set, or if
-// there are too many.
+// dependencies lists the sets that the annotation DependsOn of a set names, in the order of the annotation. It fails if an item is not the
+// name of a set, or if the annotation names more than maxDependencies sets.
 func dependencies(mr *resourcesv1alpha1.ManagedResource) ([]types.NamespacedName, error) {
 	names := resourcesv1alpha1.ParseDependsOn(mr.Annotations[resourcesv1alpha1.DependsOn], mr.Namespace)
 	for _, name := range names {
@@ -82,8 +82,8 @@ func isReady(mr *resourcesv1alpha1.ManagedResource) bool {
 	return mr.DeletionTimestamp == nil && managedresources.CheckAppliedAndHealthy(mr) == nil
 }
 
-// unmetDependency returns why a set must not be applied yet, "" if it may be. It reads other sets from the cache. It says nothing about
-// sets of other namespaces, except that one of them is not ready.
+// unmetDependency returns why a set must not be applied yet, "" if the set may be applied. It reads other sets from the cache. About a
+// dependency in another namespace, it only says that this dependency is not ready, or that the sets depend on each other.
 func (r *Planner) unmetDependency(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) string {
 	names, _ := r.dependenciesOf(mr) // a set with a malformed annotation is not applied
 	if cycle := r.dependencyCycle(ctx, mr); cycle != nil {
@@ -101,8 +101,9 @@ func (r *Planner) unmetDependency(ctx context.Context, mr *resourcesv1alpha1.Man
 	return ""
 }
 
-// dependency reads a set on which a set of the namespace from depends. It fails if the namespace of the set is not allowed. The caller must
-// not change the result, which is part of the cache.
+// dependency reads the set with the given name. A set of the namespace in the argument from depends on it. If the two sets have different
+// namespaces, dependency fails if sets of the namespace in name are not applied. The caller must not change the result, which is part of
+// the cache.
 func (r *Planner) dependency(ctx context.Context, from string, name types.NamespacedName) (*resourcesv1alpha1.ManagedResource, error) {
 	if name.Namespace != from {
 		if refusal, err := r.namespaceRefusal(ctx, name.Namespace); err != nil || refusal != "" {
@@ -116,8 +117,9 @@ func (r *Planner) dependency(ctx context.Context, from string, name types.Namesp
 	return found, nil
 }
 
-// dependencyCycle returns the names of sets that depend on each other, beginning and ending with the given set; nil if there is no such
-// cycle. It reads each set once, and at most maxSearched sets: the sets of a longer cycle wait for each other, without this message.
+// dependencyCycle returns the names of sets that depend on each other, beginning and ending with the given set; nil if it finds no such
+// cycle. It reads each set once, and at most maxSearched sets. If it does not find a cycle because of this limit, the sets of the cycle
+// also wait for each other, but without the message about the cycle.
 func (r *Planner) dependencyCycle(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) []string {
 	start := client.ObjectKeyFromObject(mr)
 	dependents := map[types.NamespacedName]types.NamespacedName{} // contains, for each set that was found, a set that depends on it
@@ -162,9 +164,9 @@ func (r *Planner) pendingDependency(ctx context.Context, p *pass) string {
 	return r.unmetDependency(ctx, p.mr)
 }
 
-// awaitDependents returns how long the deletion of a set waits for the deletion of the sets that depend on this set, and the name of one
-// of these dependent sets. If the deletion does not wait, the duration is zero. The wait is bounded, so that sets that depend on each
-// other, or a set of another team, cannot block the deletion.
+// awaitDependents returns how long the deletion of a set waits for dependents, and the name of one of the dependents. These are the sets
+// that depend on this set and are being deleted, too. If the deletion does not wait, the duration is zero. The wait is bounded, so that
+// sets that depend on each other, or a set of another team, cannot block the deletion.
 func (r *Reconciler) awaitDependents(ctx context.Context, mr *resourcesv1alpha1.ManagedResource) (wait time.Duration, dependent string) {
 	if mr.DeletionTimestamp == nil {
 		return 0, ""
@@ -191,8 +193,8 @@ func (r *Planner) mayDependOn(ctx context.Context, mr *resourcesv1alpha1.Managed
 	return r.Identity.User(mr) == "" && refusal == "" && err == nil
 }
 
-// watchDependencies enqueues sets when the sets change on which they depend, and the dependencies of a set that is being deleted when that
-// set changes.
+// watchDependencies enqueues the dependents of a set when the set appears or disappears, and when it becomes ready or ceases to be ready.
+// If the set is being deleted, watchDependencies enqueues the sets on which this set depends, too.
 func (r *Reconciler) watchDependencies(b *builder.Builder) *builder.Builder {
 	related := func(ctx context.Context, object client.Object) []reconcile.Request {
 		requests := r.requestsFor(ctx, client.MatchingFields{dependencyIndex: client.ObjectKeyFromObject(object).String()})

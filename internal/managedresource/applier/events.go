@@ -17,31 +17,32 @@ import (
 
 // Reasons of the Events about sets. An Event about a fault of a set has the reason of the condition ResourcesApplied instead.
 const (
-	// ReasonDriftRepaired is a Normal Event about a ManagedResource: an object was restored. The note names the field manager that had changed
-	// it, or says that it had been deleted.
+	// ReasonDriftRepaired is a Normal Event about a ManagedResource: the controller has restored an object. The note names the field manager
+	// that had changed the object, if it is known, or says that the object had been deleted or had lost its label.
 	ReasonDriftRepaired = "DriftRepaired"
-	// ReasonDriftReported is a Warning Event about a ManagedResource: another client has changed or deleted an object, which is not reverted
-	// because of the annotation `espalier.dev/drift`. The note names the field manager that had changed it.
+	// ReasonDriftReported is a Warning Event about a ManagedResource: another client has changed or deleted an object, and the controller
+	// does not revert this because of the annotation `espalier.dev/drift`. The note names the field manager that had changed the object, if
+	// it is known, or says that the object was deleted.
 	ReasonDriftReported = "DriftReported"
-	// ReasonDriftRepairPaused is a Warning Event about a ManagedResource: an object had to be repaired so often that repairs pause. The note
-	// says for how long, and which field manager keeps changing the object, if `managedFields` show one; or that the object is not created
-	// again because its owner does not exist.
+	// ReasonDriftRepairPaused is a Warning Event about a ManagedResource. It has one of two causes. The controller had to repair an object so
+	// often that its repairs pause: the note says for how long, and names the field manager that keeps changing the object, if
+	// `managedFields` show one. Or the controller does not create an object again: the note says that the owner of the object does not exist.
 	ReasonDriftRepairPaused = "DriftRepairPaused"
 	// ReasonObjectClaimed is a Warning Event about a ManagedResource: an object of this set belongs to another set.
 	ReasonObjectClaimed = "ObjectClaimed"
 	// ReasonFieldsNotApplied is a Warning Event about a ManagedResource: objects that exist keep fields that differ from their manifests. It
 	// is sent once while the fields stay the same.
 	ReasonFieldsNotApplied = "FieldsNotApplied"
-	// ReasonDeletionRefused is a Warning Event about a ManagedResource: an object that the set no longer contains was left in the target. The
-	// note says why.
+	// ReasonDeletionRefused is a Warning Event about a ManagedResource: the set no longer contains an object, and the controller has left the
+	// object in the target although the user may expect its deletion. The note says why.
 	ReasonDeletionRefused = "DeletionRefused"
 	// ReasonPlanned is a Normal Event about a ManagedResource: there is a new plan. The note has its counts, and the name of its ConfigMap.
 	ReasonPlanned = "Planned"
 	// ReasonPlanNotPublished is a Warning Event about a ManagedResource: a plan could not be written to its ConfigMap, for example because
 	// another client has created a ConfigMap of that name.
 	ReasonPlanNotPublished = "PlanNotPublished"
-	// ReasonPlanAnnotationMalformed is a Warning Event about a ManagedResource: the annotation `espalier.dev/plan` is neither true nor false.
-	// It counts as true.
+	// ReasonPlanAnnotationMalformed is a Warning Event about a ManagedResource: the value of the annotation `espalier.dev/plan` is neither
+	// true nor false. Such a value counts as true.
 	ReasonPlanAnnotationMalformed = "PlanAnnotationMalformed"
 )
 
@@ -51,8 +52,8 @@ const maxNote = 1024
 // Events reports changes of a set's objects to users, once per change.
 type Events struct{ Recorder events.EventRecorder }
 
-// send records an Event about a set. related is the object or the Secret that the Event is about: the recorder merges Events that differ
-// only in their notes into one and drops the later notes.
+// send records an Event about a set. related is the object, the set or the ConfigMap that the Event is about. It makes Events about
+// different objects differ: the recorder merges Events that differ only in their notes into one Event, and drops the later notes.
 func (e *Events) send(mr *resourcesv1alpha1.ManagedResource, related *corev1.ObjectReference, kind, reason, action, note string) {
 	e.Recorder.Eventf(mr, related, kind, reason, action, "%s", excerpt.Of(note, maxNote))
 }
@@ -118,8 +119,8 @@ func (e *Events) planFault(mr *resourcesv1alpha1.ManagedResource, s *state.Set, 
 	e.send(mr, nil, corev1.EventTypeWarning, reason, "Plan", message)
 }
 
-// failed reports a fault of a set, once as long as the fault stays the same. related is the object that the fault is about; nil stands for
-// the set.
+// failed reports a fault of a set in an Event. It sends only one Event as long as the fault stays the same. related is the object that the
+// fault is about; if related is nil, the fault is about the set.
 func (e *Events) failed(p *pass, related *corev1.ObjectReference, reason, message string) {
 	if p.set.LastFault == reason+message {
 		return

@@ -16,9 +16,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/state"
 )
 
-// load determines the objects of the set. It reads the Secrets only if their versions, the set's generation, status.resources, the kinds
-// that the target serves, or the settings of merges have changed since it last read them, or if a suspension of pruning must be decided
-// again.
+// load determines the objects of the set. It reads the Secrets if it has not read them yet, and if one of these inputs has changed since
+// it last read them: the versions of the Secrets, the generation of the set, status.resources, or the settings of merges. It also reads
+// them if the target did not serve the kind of an object, if a suspension of pruning must be decided again, or if the controller must keep
+// the content from now on (see mayWait).
 func (r *Reconciler) load(ctx context.Context, p *pass) error {
 	r.SecretVersions.Use(p.name, SecretNames(p.mr)) // before the Secrets are read, so that no later change is missed
 	s := p.set
@@ -98,8 +99,8 @@ func subscribedKeys(items []*desired.Item, refs []resourcesv1alpha1.ObjectRefere
 	return keys.UnsortedList()
 }
 
-// maxNamed is how many objects of a set without the managed-by label (annotation "ignore") get a watch each. Further such objects are read
-// in each SyncPeriod.
+// maxNamed is the maximum number of objects without the managed-by label (annotation "ignore") of a set that are watched, each with a
+// watch of its own. The controller reads further objects without the label in each SyncPeriod.
 const maxNamed = 20
 
 // needs lists the watches that a set needs: for its objects, and for objects that its status still lists.

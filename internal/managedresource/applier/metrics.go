@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// knownManagers are the field managers that are values of a label of the drift metric. All others count as "other", so that the number of
-// time series stays bounded. The Event about a repair names every manager.
+// knownManagers are the field managers that are values of a label of the drift metrics. All other field managers count as "other", so that
+// the number of time series stays bounded. If the field manager is not known, the value is "unknown". If the field manager is known, the
+// Event about a repair names it.
 var knownManagers = []string{
 	"kubectl", "kubectl-client-side-apply", "kubectl-edit", "kubectl-patch", "kubectl-scale", "kubectl-label", "kubectl-annotate",
 	"kubectl-replace",
@@ -60,20 +61,20 @@ func NewMetrics(registry prometheus.Registerer, watches, secrets func() int) *Me
 		claimed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "espalier_managedresource_claims_lost_total", Help: "Objects left to another set that wants them as well.",
 		}),
-		// States are `applied`, `failed` and `claimed` (another ManagedResource has the object). Counted when a set is reconciled; a set
-		// that cannot read its Secrets keeps its last figures.
+		// States are `applied`, `failed` and `claimed` (another ManagedResource has the object). Counted when a set is reconciled. If the
+		// Secrets of a set cannot be read, the set keeps its last figures.
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_objects", Help: "Objects of all sets by state: applied, failed, or claimed by another set.",
 		}, []string{"state"}),
-		// Not 0: grant `list` and `watch`, see docs/security.md.
+		// Not 0: grant `list` and `watch`, see docs/security.md, with `lockdown` to ServiceAccounts, see docs/teams.md.
 		unwatched: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_unwatched_objects", Help: "Objects that no granted watch covers: they are read once in each sync " +
 				"period.",
 		}),
 		sets: map[types.NamespacedName]counts{},
 	}
-	// One for each kind where a cluster-wide watch is allowed, else one for each kind and namespace; one more for each object whose
-	// manifest has the annotation `ignore`.
+	// One watch for each kind where a cluster-wide watch is allowed, else one watch for each kind and namespace. One more watch for each
+	// object whose manifest has the annotation `ignore`. With `lockdown`, each ServiceAccount has watches of its own.
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "espalier_managedresource_watches", Help: "Watches on managed objects.",
 	}, func() float64 { return float64(watches()) })

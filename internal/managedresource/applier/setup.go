@@ -205,8 +205,8 @@ func replanned(old, next *resourcesv1alpha1.ManagedResource) bool {
 	return had != has || before != after || has && plan.ValuesAsked(old) != plan.ValuesAsked(next)
 }
 
-// finalizerReleased reports whether the controller of one class has removed its finalizer, so that the controller of another class may
-// process the set now.
+// finalizerReleased reports whether a finalizer was removed from a set that had the finalizer of a class. If a controller has removed this
+// finalizer, the controller of another class may process the set now.
 func finalizerReleased(old, next *resourcesv1alpha1.ManagedResource) bool {
 	return hasFinalizerOfAnyInstance(old) && len(next.Finalizers) < len(old.Finalizers)
 }

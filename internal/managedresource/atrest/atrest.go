@@ -19,13 +19,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// checksPerPeriod is how many times in each Period the Sweep searches for objects whose check is due. So a check is late by at most that
-// fraction of the Period.
+// checksPerPeriod is how many times in each Period the Sweep searches for objects whose check is due. So a check is late by at most Period
+// divided by checksPerPeriod.
 const checksPerPeriod = 6
 
-// Sweep wraps a Reconciler. If the Reconciler returns RequeueAfter: Period, the Sweep does not requeue the object: after Period it calls
-// AtRest, and requeues the object only if AtRest returns false. All other results and errors pass unchanged. Its fields are set once,
-// before start. A restart loses nothing, because a controller reconciles every object when it starts.
+// Sweep wraps a Reconciler. If the Reconciler returns only RequeueAfter with the value of Period, the Sweep does not requeue the object.
+// Instead, it calls AtRest once per Period, and requeues the object when AtRest returns false. The Sweep passes on all other results and
+// errors unchanged. The exported fields are set once, before the start. A restart loses nothing, because a controller reconciles every
+// object when it starts.
 type Sweep struct {
 	Inner reconcile.Reconciler
 	// AtRest reports whether a reconciliation would find nothing to do. It must be fast and must not send requests. It is never called for

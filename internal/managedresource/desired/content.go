@@ -1,5 +1,6 @@
-// Package desired determines which objects a set wants. It reads the Secrets of the set and decodes their documents into Content, a value
-// that never changes. Content has no manifests: Manifests returns them, and reads the Secrets again if necessary.
+// Package desired determines which objects a set wants. It reads the Secrets of the set and decodes their documents into a value of the
+// type Content, which never changes. A Content contains no manifests. Reader.Manifests gives access to the manifests, and reads the
+// Secrets again if necessary.
 package desired
 
 import (
@@ -41,8 +42,8 @@ type Item struct {
 	Namespace string
 	// Hash is a hash of the document and of every field of the set that influences how the object is written.
 	Hash uint64
-	// Unlabelled is true if the manifest has the annotation "ignore". Such an object is only created, never updated, and has no managed-by
-	// label.
+	// Unlabelled is true if the manifest has the annotation "ignore". Such an object has no managed-by label. The controller creates it, and
+	// does not change it afterwards, except that it removes the description annotation.
 	Unlabelled bool
 	// Expires is true for a Job that Kubernetes deletes some time after it has finished.
 	Expires bool

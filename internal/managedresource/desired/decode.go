@@ -38,8 +38,9 @@ type Decoded struct {
 	Manifests  *Manifests
 }
 
-// Read reads and decodes the Secrets of a set. It does not decode documents again that are also in former, the previous content of the set.
-// former must be nil unless the status of the set lists exactly the objects of former.
+// Read reads and decodes the Secrets of a set. If former, the previous content of the set, was decoded with the same settings, Read does
+// not decode again the documents that former also contains, unless the target did not serve their kinds. former must be nil unless the
+// status of the set lists exactly the objects of former.
 func (r *Reader) Read(
 	ctx context.Context, mr *resourcesv1alpha1.ManagedResource, settings merge.Options, former *Content,
 ) (Decoded, error) {

@@ -16,8 +16,8 @@ import (
 // ErrChanged means that a Secret of the set changed after the Content was read. The caller must read the Content again.
 var ErrChanged = errors.New("a Secret of the set changed meanwhile")
 
-// Manifests returns the manifests of the items of one version of a set's content. It keeps the data that it has read and decoded, so it
-// must not be kept after the reconciliation. Its methods may be called concurrently.
+// Manifests returns the manifests of the items of one version of a set's content. It stores the data that it has read and decoded. So the
+// caller must drop it after the reconciliation, unless it is a result of Undecoded. Its methods may be called concurrently.
 type Manifests struct {
 	reader   *Reader
 	set      *resourcesv1alpha1.ManagedResource
@@ -30,13 +30,13 @@ type Manifests struct {
 }
 
 // Manifests returns the manifests of a Content that was read earlier from Secrets of these versions. The result reads the Secrets again
-// when the first manifest is requested.
+// when the caller first requests a manifest.
 func (r *Reader) Manifests(mr *resourcesv1alpha1.ManagedResource, versions []Version) *Manifests {
 	return &Manifests{reader: r, set: mr, versions: versions, objects: map[*Item]*unstructured.Unstructured{}}
 }
 
-// Undecoded returns manifests from the data that m has read, without anything that m has decoded. The result does not read the Secrets, and
-// may be kept after the reconciliation.
+// Undecoded returns manifests from the data that m has read, without the objects that m has decoded. If m has read the Secrets, the result
+// does not read them again. The caller may keep the result after the reconciliation.
 func (m *Manifests) Undecoded() *Manifests {
 	m.mu.Lock()
 	defer m.mu.Unlock()

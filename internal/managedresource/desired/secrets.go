@@ -51,8 +51,8 @@ func (r *Reader) IsCurrent(mr *resourcesv1alpha1.ManagedResource, versions []Ver
 	})
 }
 
-// current reports whether the watch has shown no later change of a Secret than the version that was read. The watch may be behind, so an
-// older version is ignored, unless the source was restored from a backup since the Secret was read.
+// current reports whether a Secret is still as it was read: the watch has shown no later change, and no later deletion. The watch may be
+// behind, so an older version in the watch does not count, unless the source was restored from a backup since the Secret was read.
 func (v Version) current(watched secretversions.Version, knowledge secretversions.Knowledge, restores int) bool {
 	if v.restores != restores {
 		return false

@@ -153,8 +153,9 @@ func (in *input) remark(objects []*unstructured.Unstructured, indexes []int) {
 	}
 }
 
-// settle copies metadata and status of the existing set (live), if there is one, to the set of the file, except for the fields that the
-// file changes.
+// settle completes a set of the file with data of live, the existing set. The status, the UID, the finalizers and the generation come from
+// live, and the annotations come from both. If the file contains only plain manifests, the spec also comes from live, except for the
+// references to Secrets. If live is nil, the set has no status and the generation 0.
 func (in *input) settle(mr, live *resourcesv1alpha1.ManagedResource) {
 	if live == nil {
 		mr.Status, mr.Generation, mr.DeletionTimestamp = resourcesv1alpha1.ManagedResourceStatus{}, 0, nil

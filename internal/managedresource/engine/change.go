@@ -58,8 +58,9 @@ func (c change) manager() string {
 	return fields.Attribute(c.live.GetManagedFields(), c.live.Object, changed)
 }
 
-// changesObject reports whether a request changes the object, according to the answer to its dry run. If whole is true, it compares the
-// whole object: the paths in changed do not show fields that another program wrote under the name of this controller.
+// changesObject reports whether a request changes the object, according to the answer to a dry run of the request. If whole is true, it
+// compares the whole object, because the paths in changed do not show the fields that another program wrote under the field manager of
+// this controller.
 func (c change) changesObject(whole bool) bool {
 	answer, isWhole := c.answer.(*unstructured.Unstructured)
 	if !isWhole {
@@ -77,8 +78,10 @@ func (c change) changesObject(whole bool) bool {
 	return !equality.Semantic.DeepEqual(before.Object, after.Object)
 }
 
-// write creates the object if the task says that it is missing. Otherwise, or if the object exists nevertheless, write reads it and changes
-// the fields that differ. If another client wrote the object in between, write tries again.
+// write creates the object if the task says that the object is missing, unless Kubernetes may have deleted the object together with an
+// owner. In all other cases, and if the object exists nevertheless, write first reads the object. It then changes the fields that differ,
+// or creates the object if it is missing and may be created. If another client wrote the object between the read and the write, write
+// tries again.
 func (e *Engine) write(ctx context.Context, o order) change {
 	if o.Action == Create && !o.isOwned() {
 		if c := o.create(ctx); !apierrors.IsAlreadyExists(c.err) {
@@ -95,8 +98,9 @@ func (e *Engine) write(ctx context.Context, o order) change {
 	return c
 }
 
-// concealed returns the change after an attempt to create an object. A user who may neither create nor read the object gets the same error
-// whether the object exists or not: the error of a read. Otherwise the error would show the user whether a watch has received the object.
+// concealed returns the change after an attempt to create an object. If the user of the set may neither create nor read the object, the
+// change contains the error of a read, whether the object exists or not. Otherwise, the error would show the user whether a watch has
+// received the object.
 func (e *Engine) concealed(ctx context.Context, o order, c change) change {
 	if !e.Target.IsImpersonated() || !apierrors.IsForbidden(c.err) {
 		return c
@@ -198,8 +202,9 @@ func (e *Engine) merge(o order, live *unstructured.Unstructured) (*unstructured.
 		return nil, nil, err // the condition contains this text
 	}
 	changed := append(merge.Differences(live, merged), fields.Additions(live.GetManagedFields(), live.Object, merged.Object)...)
-	// If managedFields have no entry of Espalier, or one that another program wrote, they do not show which fields other managers added. Then
-	// the object is written, and the API server compares: a write that changes nothing does not change the resourceVersion.
+	// If managedFields contain no entry of Espalier, or an entry of Espalier that another program wrote, they do not show which fields other
+	// managers added. In this case, the controller writes the object, and the API server compares: a write that changes nothing does not
+	// change the resourceVersion.
 	if !o.force && len(changed) == 0 && fields.WrittenByUs(live.GetManagedFields()) && !e.isOverwritten(o, live) {
 		return nil, nil, nil
 	}
@@ -207,8 +212,8 @@ func (e *Engine) merge(o order, live *unstructured.Unstructured) (*unstructured.
 }
 
 // isOverwritten reports whether another program has written to the object under the field manager of this controller or of
-// gardener-resource-manager. Fields that the other program added look like defaults of the API server, and its values may differ from the
-// desired ones.
+// gardener-resource-manager. Fields that the other program added look like defaults of the API server, and the values that it wrote may
+// differ from the desired values. If the desired state has changed, the result is false.
 func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
 	if !o.Same() || o.Unlabelled {
 		return false
@@ -219,8 +224,8 @@ func (e *Engine) isOverwritten(o order, live *unstructured.Unstructured) bool {
 	return fields.LastOwnWrite(live.GetManagedFields()).After(e.StatusTime)
 }
 
-// corrected returns the status entry of an object, corrected according to managedFields. The status contains one value for each label and
-// annotation. If a process died while it changed one, the status may not contain the value that it wrote to the object last.
+// corrected returns the status entry of an object, corrected according to managedFields. The entry contains one value for each label and
+// annotation. If a process changed such a value and died, the entry may not contain the value that the process wrote to the object last.
 func corrected(live *unstructured.Unstructured, previous *resourcesv1alpha1.ObjectReference) *resourcesv1alpha1.ObjectReference {
 	if previous == nil {
 		return nil // this set did not write its labels and annotations
@@ -262,8 +267,8 @@ func (o order) isReplaceable(merged *unstructured.Unstructured, err error) bool 
 	return false
 }
 
-// OrphanError means that an object is not created again: its manifest has an owner reference to an object that does not exist, so
-// Kubernetes would delete it again.
+// OrphanError means that the controller does not create an object again: none of the owners in the manifest of the object exists, so
+// Kubernetes would delete the object again.
 type OrphanError struct {
 	// Object and Owner are the names of the object and its owner, as users see them.
 	Object, Owner string

@@ -40,8 +40,8 @@ type Facts struct {
 	WrittenLater bool
 	// Finished is true if the object is a Job that was seen finished. It may have been deleted since.
 	Finished bool
-	// RecheckBefore is a time. The controller reads an object that no watch covers again, unless the last check of the object was after this
-	// time.
+	// RecheckBefore is a time. If no watch covers an object, the controller reads the object again, unless it has checked the object after
+	// this time.
 	RecheckBefore time.Time
 }
 
@@ -51,8 +51,8 @@ func (f Facts) Same() bool {
 	return known.Confirmed && known.Hash == f.Item.Hash || !known.Confirmed && f.Unchanged
 }
 
-// ended reports whether a missing object must not be created: it is a Job that has finished and that Kubernetes has deleted. If this
-// process has never seen the Job, it relies on the status, which shows that the Job was created.
+// ended reports whether a missing object must not be created: it is a Job that has finished and that Kubernetes has deleted, and no rerun
+// is requested. If this process has never seen the Job, ended relies on the status, which shows that an earlier process created the Job.
 func (f Facts) ended() bool {
 	return f.Expires && !f.Known.Rerun && f.Same() && (f.Finished || !f.Known.Confirmed)
 }

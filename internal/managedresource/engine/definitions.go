@@ -20,11 +20,13 @@ const (
 	definitionPollMax = time.Second
 )
 
-// awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, so that one
-// reconciliation applies a set with definitions and their objects. It waits for created definitions even if no later wave needs them: other
-// sets may need them, and would not find their kinds while the mapper still remembers that they are not served. It waits for updated
-// definitions only if later waves need their kinds. The API server serves a kind only after its definition is established, so the
-// definitions are not read.
+// awaitDefinitions waits until the API server serves the kinds of the CustomResourceDefinitions that a wave has written, at most for
+// definitionWait. So one reconciliation can apply a set with definitions and objects of their kinds.
+//
+// If the wave created a definition, awaitDefinitions waits even if no later wave needs the kind. Other sets may need the kind, and would
+// not find it while the mapper still remembers that the kind is not served. If the wave only updated a definition, awaitDefinitions waits
+// only if a later wave needs the kind. The API server serves a kind only after the definition is established, so the definitions are not
+// read.
 func (e *Executor) awaitDefinitions(ctx context.Context, wave []Task, rest [][]Task) {
 	var kinds []schema.GroupVersionKind
 	created := false

@@ -1,7 +1,7 @@
 // Package engine brings the objects of a set to their desired state. A set is a ManagedResource. Decide compares the desired state of one
 // object with its observed state, and returns an action. An Executor carries out the actions. A Planner sends only reads and dry runs, and
-// returns the plan. Both return their results as values, and store nothing between two calls. They share the code of Engine and pass it the
-// apply.Writer for its requests: the Executor the target, the Planner an apply.DryRun.
+// returns the plan. Executor and Planner return their results as values, and store nothing between two calls. They share the code of
+// Engine, and differ in the apply.Writer for the write requests: the Executor uses the target, and the Planner uses an apply.DryRun.
 package engine
 
 import (
@@ -46,8 +46,8 @@ type Engine struct {
 
 // Knowledge is the knowledge of the controller about a live object. After a restart, it is restored from the watches.
 type Knowledge struct {
-	// Hash identifies the manifest, and Fingerprint the live object, in the last comparison or write that succeeded, at the time CheckedAt.
-	// Confirmed is true if there was such a comparison or write.
+	// Hash identifies the manifest, and Fingerprint identifies the live object, as they were in the last comparison or write that succeeded.
+	// CheckedAt is the time of this comparison or write. Confirmed is true if there was such a comparison or write.
 	Hash        uint64
 	Fingerprint uint64
 	Confirmed   bool
@@ -81,8 +81,8 @@ type Task struct {
 	Action Action
 	// Previous is the entry of the object in the status when the reconciliation began; nil for a new object.
 	Previous *resourcesv1alpha1.ObjectReference
-	// Yields is true if the object must be left to another set if it belongs to that set. Only a change of the desired state may take an
-	// object from another set.
+	// Yields is true if the task must leave the object to another set when the object belongs to the other set. Only a change of the desired
+	// state may take an object from another set.
 	Yields bool
 }
 

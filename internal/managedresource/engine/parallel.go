@@ -26,8 +26,8 @@ func Parallel[T any](ctx context.Context, limit, count int, work func(number int
 	return results
 }
 
-// Recover runs work and turns a panic into an error about the object in work. In a goroutine of the controller, a panic would end the
-// process and so the work on all other sets. The condition shows the error, and the log shows the stack.
+// Recover runs work and turns a panic of work into an error. In a goroutine of the controller, a panic would end the process, and with it
+// the work on all other sets. The condition of the set shows the error, and the log shows the stack.
 func Recover(ctx context.Context, work func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

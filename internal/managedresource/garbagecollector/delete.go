@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// delete deletes the unused objects, each only if it has not changed since it was found: a client that has changed it may need it. It
-// reports whether such objects are left.
+// delete deletes each unused object, unless the object has changed since the collector found it: the client that changed the object may
+// need it. changed is true if objects were left for this reason.
 func (c *Collector) delete(ctx context.Context, unused []candidate) (changed bool, err error) {
 	var (
 		mu       sync.Mutex

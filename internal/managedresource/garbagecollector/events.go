@@ -13,8 +13,8 @@ import (
 
 // Reasons of the Events about ConfigMaps and Secrets of the target.
 const (
-	// ReasonCollected is a Normal Event about a ConfigMap or Secret: it was deleted, because no object referred to it. The note says when it
-	// had been created.
+	// ReasonCollected is a Normal Event about a ConfigMap or Secret: the garbage collector has deleted it, because no object referred to it.
+	// The note says when the deleted object had been created.
 	ReasonCollected = "GarbageCollected"
 	// ReasonFound is a Normal Event about a ConfigMap or Secret: it would have been deleted, but the collector only reports.
 	ReasonFound = "GarbageFound"

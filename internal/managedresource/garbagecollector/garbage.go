@@ -27,8 +27,8 @@ func collectables() map[string]schema.GroupVersionResource {
 	}
 }
 
-// kindOfReference returns the kind, such as "Secret", for the kind in the key of a reference annotation, such as "secret"; "" if objects of
-// that kind are not collected.
+// kindOfReference returns the kind, such as "Secret", for a kind as it is written in the key of a reference annotation, such as "secret".
+// It returns "" if the garbage collector does not collect objects of this kind.
 func kindOfReference(kind string) string {
 	return map[string]string{references.KindConfigMap: "ConfigMap", references.KindSecret: "Secret"}[kind]
 }
@@ -88,8 +88,8 @@ func (g garbage) consider(kind string, object *metav1.PartialObjectMetadata, now
 	g[named] = candidate{key: named, uid: object.UID, version: object.ResourceVersion, created: object.CreationTimestamp.Time}
 }
 
-// spareReferenced removes the objects to which the annotations of a referring object refer. It does not check the hash in the annotation
-// keys: if in doubt, it keeps an object.
+// spareReferenced removes from g the objects to which the annotations of another object refer. It does not check the hash in the keys of
+// the annotations: if in doubt, the object is not deleted.
 func (g garbage) spareReferenced(namespace string, annotations map[string]string) {
 	for annotation, name := range annotations {
 		if kind, ok := references.KindFromAnnotationKey(annotation); ok {
@@ -98,9 +98,9 @@ func (g garbage) spareReferenced(namespace string, annotations map[string]string
 	}
 }
 
-// spareSet removes the objects that a ManagedResource of the source needs even without a reference annotation. These are the Secrets that
-// it references, if inTarget is true because the source is the target; and, if it has the given finalizer, its objects, because the
-// controller would create them again at once.
+// spareSet removes from g the objects that a ManagedResource needs even without a reference annotation. If inTarget is true, the
+// ManagedResource is or may be in the target, and its Secrets are removed from g. If the ManagedResource has the given finalizer, its
+// objects are also removed from g, because the controller would create them again at once.
 func (g garbage) spareSet(mr *resourcesv1alpha1.ManagedResource, inTarget bool, finalizer string) {
 	if inTarget {
 		for _, ref := range mr.Spec.SecretRefs {

@@ -19,13 +19,13 @@ import (
 // at the same resourceVersion. If the API server no longer has that version, the list fails; it is not continued at another version.
 const pageSize = 500
 
-// looks is how often all referring objects must be listed without a reference before an object is deleted. Lists of different kinds have
-// different resourceVersions: a reference may move from an object of a kind that is not listed yet to an object of a kind that was just
-// listed. One pass misses it, and the next pass finds it.
+// looks is how often the collector must list all referring objects without finding a reference before it deletes an object. Lists of
+// different kinds have different resourceVersions: a reference may move from an object of a kind that is not listed yet to an object of a
+// kind that was just listed. One look misses this reference, and the next look finds it.
 const looks = 2
 
-// find returns the objects without a reference. It returns an error if a list fails, because an object in that list may reference one of
-// them.
+// find returns the objects without a reference. It returns an error if a list fails, because an object that is missing in the result of
+// the list may reference one of the returned objects.
 func (c *Collector) find(ctx context.Context) ([]candidate, error) {
 	g := garbage{}
 	for _, kind := range slices.Sorted(maps.Keys(collectables())) {
@@ -67,8 +67,8 @@ func (c *Collector) spareNeeded(ctx context.Context, g garbage) error {
 	return nil
 }
 
-// spareSetsBeyond removes the candidates that are needed by ManagedResources which are in the target and not in the cache. If the target
-// does not serve ManagedResources, it contains none, and cannot be the source.
+// spareSetsBeyond removes from g the candidates that ManagedResources need which are in the target and not in the cache. If the target
+// does not serve ManagedResources, the target contains no ManagedResources and cannot be the source.
 func (c *Collector) spareSetsBeyond(ctx context.Context, g garbage, same bool) error {
 	if c.SetsBeyond == nil || !same {
 		return nil
@@ -122,8 +122,8 @@ func (c *Collector) unlessUnserved(kind schema.GroupVersionKind, failure error) 
 	return fmt.Errorf("%w, and it is not certain that the kind is not served: %w", failure, err)
 }
 
-// eachPage reads all pages of a list in each of Namespaces. The function read gets the continue token of a page, and returns the token of
-// the next page.
+// eachPage reads all pages of a list: in each namespace in the field Namespaces, or once for all namespaces if this field is empty. The
+// function read gets the continue token of a page, and returns the continue token of the next page.
 func (c *Collector) eachPage(read func(namespace, from string) (next string, err error)) error {
 	namespaces := c.Namespaces
 	if len(namespaces) == 0 {

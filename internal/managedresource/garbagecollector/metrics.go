@@ -16,8 +16,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_managedresource_garbage_collected_total", Help: "ConfigMaps and Secrets that the garbage collector has deleted.",
 		}, []string{"kind"}),
-		// The figure includes the objects that the garbage collector deletes in the same run, so it falls with the next run. The three metrics of
-		// the garbage collector exist only where it is enabled.
+		// The figure includes the objects that the garbage collector deletes in the same run, so the figure falls with the next run. The three
+		// metrics of the garbage collector exist only where the garbage collector is enabled.
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "espalier_managedresource_garbage_found", Help: "ConfigMaps and Secrets that the last look of the garbage collector found to " +
 				"be unused.",

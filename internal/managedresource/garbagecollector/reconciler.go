@@ -1,14 +1,16 @@
-// Package garbagecollector deletes ConfigMaps and Secrets that are replaced rather than changed, once no object references them any more.
+// Package garbagecollector deletes ConfigMaps and Secrets that clients replace rather than change, once no object references them any
+// more.
 //
 // It watches nothing. At start, and then once per period, it lists in the target cluster the metadata of the ConfigMaps and Secrets with
 // the garbage-collectable label, and of all objects whose annotations may reference them. It deletes the ConfigMaps and Secrets that are
-// old enough and not referenced, and sends an Event about each. It reads the ManagedResources of the source from a cache; if the source is
-// the target and the cache does not contain all namespaces, it also reads them live. Between runs it stores only which objects it has
-// reported, so that each is reported once per process, and the length of its last pause.
+// old enough and not referenced, and sends an Event about each of them, but at most maxEvents Events per run. It reads the
+// ManagedResources of the source from a cache; if the source is the target and the cache does not contain all namespaces, it also reads
+// them live. Between runs it stores only the length of its last pause and, if it is configured to report only, the objects that it has
+// reported, so that it reports each object once per process.
 //
-// If an object changes before it is deleted, it is not deleted, and the next run, which checks it again, follows soon. If the process dies
-// half-way, the next one starts again; deleted objects are not found again. If a list fails, nothing is deleted, because objects in that
-// list may reference a candidate.
+// If an object changes before it is deleted, the collector does not delete it in this run. The next run follows soon and checks the object
+// again. If the process dies during a run, the next process starts a new run; deleted objects are not found again. If a list fails,
+// nothing is deleted, because objects in that list may reference a candidate.
 package garbagecollector
 
 import (
@@ -60,7 +62,7 @@ type Collector struct {
 	Sets        client.Reader
 	SameCluster func(context.Context) bool
 	// SetsBeyond reads the ManagedResources in Namespaces of the target live. It is nil unless the source may be the target and Sets reads
-	// only some of its namespaces.
+	// only some of the namespaces of the source.
 	SetsBeyond client.Reader
 	// Finalizer is the finalizer of the sets that this controller applies. The collector does not delete objects of sets with this finalizer.
 	Finalizer string
@@ -73,8 +75,8 @@ type Collector struct {
 	// MinimumAge is the age, by its creation timestamp and Clock, that an object must have before the collector deletes it.
 	MinimumAge time.Duration
 	// Config and Own are the sections of a defaulted configuration: the settings that Gardener has, and others. SyncPeriod is the time
-	// between the end of a run and the next one; it also limits the time of one run. Own.MaxConcurrentRequests objects are deleted
-	// concurrently.
+	// between the end of a run and the start of the next run. A run must not take longer than SyncPeriod or process.Deadline. The collector
+	// deletes Own.MaxConcurrentRequests objects concurrently.
 	Config config.GarbageCollectorController
 	Own    config.EspalierManagedResource
 

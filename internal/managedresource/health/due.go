@@ -11,9 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/status"
 )
 
-// due reports whether a set can be judged: it is neither ignored nor deleted, and its condition ResourcesApplied is neither Progressing nor
-// False. It may be False for the only reason that pruning is suspended: then all objects are applied. It may be Progressing while a change
-// waits for other sets and all objects of the former content are applied.
+// due reports whether a set can be judged: the set is neither ignored nor being deleted, and has a condition ResourcesApplied that is
+// neither Progressing nor False. There are two exceptions. The condition may be False for the only reason that pruning is suspended: then
+// all objects are applied. It may be Progressing while a change waits for other sets and all objects of the former content are applied.
 func due(mr *resourcesv1alpha1.ManagedResource) bool {
 	if merge.Truthy(mr.Annotations[resourcesv1alpha1.Ignore]) || mr.DeletionTimestamp != nil {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/process"
 )
 
-// NewMetrics registers the metrics, and returns the metric of the latency. Sets are counted at each scrape, from the cache that sets reads;
-// responsible selects the sets to count.
+// NewMetrics registers the metrics, and returns the metric of the latency. At each scrape, it counts the ManagedResources in the cache
+// from which the reader sets reads, if the function responsible returns true for them.
 func NewMetrics(
 	registry prometheus.Registerer, sets client.Reader, responsible func(*resourcesv1alpha1.ManagedResource) bool,
 ) prometheus.Histogram {
@@ -46,8 +46,9 @@ const scrapePatience = time.Second
 
 type tallied struct{ condition, status string }
 
-// tally counts the sets for which responsible returns true, for each condition and each of its possible statuses. Sets that must not be
-// applied for now (see held) and were never judged are not counted.
+// tally counts the sets for which responsible returns true, for each condition and each of its possible statuses. If a set has no such
+// condition, its status counts as unknown. But if the set must not be applied for now (see held), the missing condition does not count,
+// because the set was never judged.
 func tally(sets []resourcesv1alpha1.ManagedResource, responsible func(*resourcesv1alpha1.ManagedResource) bool) map[tallied]int {
 	conditions := map[corev1beta1.ConditionType]string{
 		resourcesv1alpha1.ResourcesApplied: "applied", resourcesv1alpha1.ResourcesHealthy: "healthy",

@@ -41,8 +41,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(sweep)
 }
 
-// setEvents passes the events of sets that may change their health. A new set is judged after it has been applied, which causes an update
-// event.
+// setEvents lets an update of a set pass if the update may change the health of the set, or if another client has changed the conditions
+// of this controller. It also lets pass that a set appears or disappears. A new set is judged only after it has been applied, which causes
+// an update.
 func (r *Reconciler) setEvents() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return true },

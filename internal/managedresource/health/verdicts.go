@@ -80,7 +80,8 @@ func (v *Verdicts) Object(kind schema.GroupKind, namespace, name string) {
 	}
 }
 
-// Deployment must be called when the number of a Deployment's Pods may start or stop to differ from its replicas.
+// Deployment makes the controller judge the sets that contain a Deployment. It must be called when the number of the Deployment's Pods may
+// start or stop to differ from its replicas.
 func (v *Verdicts) Deployment(namespace, name string) {
 	v.Object(schema.GroupKind{Group: "apps", Kind: "Deployment"}, namespace, name)
 }
@@ -116,9 +117,9 @@ func (v *Verdicts) sawAll(set types.NamespacedName) {
 	v.update(set, func(known *times) { known.waiting = time.Time{} })
 }
 
-// cacheBehind records that the cache does not have the last write to a set yet, and returns the time until the next check: catchUp at
-// first, and period once the cache is behind for longer than patience. By then, the source was probably restored from a backup, and the
-// cache will never show that write. The ManagedResource controller detects the restore.
+// cacheBehind records that the cache does not contain the last write to a set yet, and returns the time until the next check. At first,
+// this time is catchUp. Once the cache is behind for longer than patience, it is period: the source was probably restored from a backup,
+// and the cache will never show the last write. The ManagedResource controller detects the restore.
 func (v *Verdicts) cacheBehind(set types.NamespacedName, now time.Time, period time.Duration) time.Duration {
 	known := v.update(set, func(known *times) { setIfZero(&known.behind, now) })
 	if now.Sub(known.behind) > patience {
@@ -138,7 +139,7 @@ func (v *Verdicts) wrote(set types.NamespacedName, now time.Time) {
 }
 
 // pause returns how long to wait before the conditions of a set may be written; 0 if they may be written now. The argument interval is the
-// minimum time since the last write.
+// minimum time since the last write. If a write was postponed, at least writeInterval must also have passed since then.
 func (v *Verdicts) pause(set types.NamespacedName, now time.Time, interval time.Duration) (wait time.Duration) {
 	v.update(set, func(known *times) {
 		wait = max(left(known.written, interval, now), left(known.postponed, writeInterval, now))

@@ -15,8 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/apply/inventory"
 )
 
-// Claim says whether an object belongs to another set: its origin annotation names that set, and the status of that set lists the object,
-// or this process knows that the set contains it. It also says whether the origin may be this set under another cluster ID.
+// Claim says whether an object belongs to another set. It does if its origin annotation names the other set, and the status of the other
+// set lists the object or this process knows that the other set contains the object. Claim also says whether the origin may mean this set
+// under another cluster ID.
 type Claim int
 
 const (
@@ -25,11 +26,11 @@ const (
 	Unclaimed Claim = iota
 	// Claimed means that the object belongs to the other set that its origin names.
 	Claimed
-	// Unknown means that the controller cannot read the set in the origin, which may be in another cluster. Writing the object is safe,
-	// because repeated repairs pause. Deleting it is not safe.
+	// Unknown means that the controller cannot read the set that the origin names. This set may be in another cluster. A write of the object
+	// is safe, because repeated repairs pause. A deletion of the object is not safe.
 	Unknown
-	// Former means that the origin names this set under a cluster ID that its controller had before, according to the annotation ClusterIDs of
-	// the set.
+	// Former means that the origin names this set under a former cluster ID. The annotation ClusterIDs of the set shows that the controller
+	// of the set had this cluster ID before.
 	Former
 	// Doubtful means that the origin names a set with the name of this set, under another cluster ID, and that no record shows whether the
 	// origin means this set.
@@ -70,9 +71,9 @@ func (o Owner) Claim(ctx context.Context, reader client.Reader, key inventory.Ke
 	return Unclaimed
 }
 
-// foreignID evaluates an origin with another cluster ID than the present one. Another source cluster may have a set of the same name, so
-// only the annotation ClusterIDs of the set proves that this is a former ID. If the annotation is missing, only the empty ID counts as
-// former.
+// foreignID evaluates an origin whose cluster ID differs from the present cluster ID. Another source cluster may have a set of the same
+// name. So only the annotation ClusterIDs of the set proves that the cluster ID in the origin is a former ID. If the annotation is
+// missing, only the empty ID counts as former.
 func foreignID(mr *resourcesv1alpha1.ManagedResource, origin resourcesv1alpha1.Origin) Claim {
 	ids, recorded := clusterIDs(mr)
 	switch {
@@ -102,8 +103,9 @@ func clusterIDs(mr *resourcesv1alpha1.ManagedResource) ([]string, bool) {
 // clusterIDSeparator cannot be part of a cluster ID, because it separates the ID from the rest of an origin.
 const clusterIDSeparator = ":"
 
-// RecordClusterID adds an ID to the annotation ClusterIDs of a set, before the first object is written under that ID. If a set that is not
-// new has no such annotation, it gets none, because nothing shows under which IDs its objects were written.
+// RecordClusterID adds an ID to the annotation ClusterIDs of a set, before the controller writes the first object under this ID. If the
+// set is not new and has no such annotation, RecordClusterID adds none, because nothing shows under which IDs the objects of the set were
+// written.
 func RecordClusterID(mr *resourcesv1alpha1.ManagedResource, id string, isNew bool) (changed bool) {
 	ids, recorded := clusterIDs(mr)
 	switch {

@@ -65,9 +65,9 @@ func (o Owner) isOwnSource(key inventory.Key) bool {
 	})
 }
 
-// Protection returns why an object must never be deleted, "" if it may be. If source and target may be one cluster, these objects are
-// protected: the set, the Secrets that it references, its namespace, the namespace of the controller, and the CustomResourceDefinition of
-// sets.
+// Protection returns why an object must never be deleted, "" if it may be deleted. If source and target may be one cluster, these objects
+// are protected: the set itself, the Secrets that the set references, the namespace of the set, the namespace of the controller, and the
+// CustomResourceDefinition of ManagedResources. In other cases, no object is protected.
 func (o Owner) Protection(key inventory.Key) string {
 	if !o.SameCluster {
 		return ""

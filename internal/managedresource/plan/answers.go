@@ -64,8 +64,9 @@ func isAllocated(err error) bool {
 	})
 }
 
-// WayOut returns the part of a message that names the annotation with which the user confirms a deletion. It returns "" if no admission
-// check refused the object: then the existing object cannot be the reason of the refusal.
+// WayOut returns the part of a message that names the annotation with which the user confirms a deletion. It returns "" if the API server
+// refused the object for another reason than an admission check, or a webhook that does not support dry runs: then the existing object
+// cannot be the reason of the refusal.
 func WayOut(refusal error) string {
 	text := refusal.Error()
 	admission := apierrors.IsForbidden(refusal) && !lackOfRights.MatchString(text)

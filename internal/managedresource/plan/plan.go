@@ -108,19 +108,20 @@ type Object struct {
 
 	// attempted is the action that was refused, if Reconsider may revert the refusal.
 	attempted Action
-	// withholds is true if this object is new and it is not known that it can be applied. Then obsolete objects that resemble it, which the
-	// set no longer contains, are not deleted.
+	// withholds is true if this object is new and it is not certain that the API server accepts it. In this case, obsolete objects that
+	// resemble this object, and that the set no longer contains, are not deleted.
 	withholds bool
-	// replaces is true if this object is new, so that withholds may become true. needs is the Namespace or CustomResourceDefinition of the set
-	// that must exist before this object; it has only a kind and a name, and is nil if there is none.
+	// replaces is true if this object is new and its manifest does not have the annotation that makes Wanted.Untested true. Only then,
+	// withholds may become true. needs is the Namespace or CustomResourceDefinition of the set that must exist before this object; it
+	// contains only a kind and a name, and is nil if there is none.
 	replaces bool
 	needs    *ID
 	// plainNote is Note without values that a response of the API server quotes; empty if Note quotes none.
 	plainNote string
 }
 
-// Withholds reports whether this object is new and may be refused, so that obsolete objects which resemble it, and which the set no longer
-// contains, must stay until it is applied.
+// Withholds reports whether this object is new and may be refused. In this case, obsolete objects that resemble this object, and that the
+// set no longer contains, must stay until this object is applied.
 func (o *Object) Withholds() bool { return o.withholds }
 
 // Plan is the plan of a set.

@@ -15,8 +15,9 @@ import (
 // Unbounded is the limit for complete renderings.
 const Unbounded = 0
 
-// Text renders the plan for users, similar to a diff: first the objects that would be changed, then the objects that are kept; unchanged
-// objects without a note are only counted. If it would be longer than limit bytes, it ends with the number of objects that are left out.
+// Text renders the plan for users, similar to a diff. It lists first the objects with an action, also if the action is refused or unknown,
+// then the objects that are kept, and then the unchanged objects with a note. Other unchanged objects are only counted. If the text would
+// be longer than limit bytes, it ends with the number of objects that are left out.
 func (p *Plan) Text(limit int) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Plan for ManagedResource %s/%s", p.Namespace, p.Name)

@@ -31,8 +31,8 @@ type Wanted struct {
 	Replaceable bool
 	// Obstacle is why the API server would refuse to create the object again after its deletion; nil if it would create it.
 	Obstacle error
-	// Untested is true if an annotation of the manifest allows to replace the object, and to delete obsolete objects that resemble it,
-	// although no dry run succeeded.
+	// Untested is true if an annotation of the manifest allows the controller to replace the object, and to delete obsolete objects that
+	// resemble it, although no dry run succeeded.
 	Untested bool
 	// Prunes is true if the controller would delete objects that left the set first, which may free quota, ports and addresses.
 	Prunes bool
@@ -142,8 +142,8 @@ func (w *Wanted) noteUnapplied(o *Object) {
 	}
 }
 
-// adopts reports whether the object does not belong to the set yet. If the status lists the object, and its origin names no other set to
-// which it belongs, the object has only lost its origin annotation.
+// adopts reports whether the object does not belong to the set yet. If the status lists the object, and the object belongs to no other
+// set, the object has only lost its origin annotation, and adopts returns false.
 func (w *Wanted) adopts() bool {
 	return !w.CreatedOnce && w.liveOrigin() != w.Origin && (!w.Managed || w.Claim == ownership.Claimed)
 }
@@ -202,8 +202,9 @@ func (w *Wanted) confirm(o *Object) {
 	}
 }
 
-// refuse records that an action would fail with an error. The error is final only if it comes from the validation of the API server,
-// because validation does not depend on other objects.
+// refuse records that an action would fail with an error. If the error does not come from the validation of the API server, refuse also
+// records the attempted action, so that Reconsider may revert the refusal. An error of the validation is final, because validation does
+// not depend on other objects.
 func (o *Object) refuse(attempted Action, err error) {
 	o.Action = Refused
 	if !apierrors.IsInvalid(err) || denial.MatchString(err.Error()) {
@@ -219,8 +220,8 @@ func (o *Object) note(text string) {
 	o.Note += text
 }
 
-// quote appends an error that may quote values to the note about an object. Nothing may be appended after it. plain is the error without
-// values.
+// quote appends text, an error that may quote values, to the note about an object. plain is the same error without values. The caller must
+// not append anything to the note afterwards.
 func (o *Object) quote(text, plain string) {
 	other := Object{Note: o.Note}
 	other.note(plain)
@@ -274,8 +275,8 @@ func revertRefusals(objects []Object) {
 	}
 }
 
-// confirmedLater returns the note for a refused object. The refusal names another object that the set itself creates, so it will probably
-// end. The note contains the refusal. If refusal is empty, the note is "".
+// confirmedLater returns the note for an object that the API server refuses for now. The refusal names another object that the set itself
+// creates, so the API server will probably accept the object later. The note contains the refusal. If refusal is empty, the note is "".
 func confirmedLater(refusal string, created ID) string {
 	if refusal == "" {
 		return ""

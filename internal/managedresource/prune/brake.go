@@ -70,9 +70,10 @@ func groupKind(ref resourcesv1alpha1.ObjectReference) schema.GroupKind {
 	return ref.GroupVersionKind().GroupKind()
 }
 
-// Change returns why the deletion of objects that left the set after a change of its sources is suspended; nil if it is not. Once
-// suspended, more than the number of objects in the limit stay suspended whatever their share, because new objects of the set, which the
-// status lists as well, reduce that share.
+// Change returns why the deletion of objects that left the set after a change of its sources is suspended; nil if it is not suspended. The
+// deletion is suspended if an object of a protected kind left the set, or if more objects than the limit left the set and their share is
+// too large. An unused CustomResourceDefinition does not count as protected. While pruning is suspended already, the share does not count:
+// the status also lists new objects of the set, which reduce the share.
 func (b Brake) Change(d Departure) *Suspension {
 	if b.Limit == nil || b.IsConfirmed(d) {
 		return nil
@@ -120,8 +121,8 @@ func (b Brake) Removal(d Departure) *Suspension {
 // IsConfirmed reports whether the user has confirmed a deletion. Nothing has to be counted to decide that.
 func (b Brake) IsConfirmed(d Departure) bool { return d.Confirmation == b.Confirmation(d) }
 
-// Confirmation returns the value of the annotation ConfirmDeletion that confirms a deletion: it is valid for the deletion of these objects
-// because of these sources, and for no other one. It begins with the part that IsSpent recognizes.
+// Confirmation returns the value of the annotation ConfirmDeletion that confirms a deletion. The value is valid only for the deletion of
+// these objects because of these sources. It begins with the part that IsSpent recognizes.
 func (b Brake) Confirmation(d Departure) string {
 	operation := "change"
 	if d.RemovesSet {
@@ -136,8 +137,8 @@ func (b Brake) Confirmation(d Departure) string {
 	return ofSources(d.Checksum) + digest(text)[:32]
 }
 
-// IsSpent reports whether a confirmation is of a deletion because of the sources with the given checksum. If nothing leaves the set with
-// these sources, the deletion is complete, or was never necessary.
+// IsSpent reports whether a confirmation belongs to a deletion because of the sources with the given checksum. If nothing leaves the set
+// with these sources, this deletion is complete, or was never necessary.
 func IsSpent(confirmation, checksum string) bool {
 	return strings.HasPrefix(confirmation, ofSources(checksum))
 }

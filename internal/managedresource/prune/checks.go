@@ -12,7 +12,7 @@ import (
 )
 
 // This file decides which of the objects that leave a set are deleted. One rule is elsewhere: ownership.Owner.Protection, for objects that
-// are never deleted. It needs only the name of an object, so that protected objects are not read.
+// are never deleted. This rule needs only the name of an object, so the controller does not read protected objects.
 
 // KeepAll returns why all objects that leave a set are kept in the target, "" if keepReason decides for each object. removesSet is true if
 // the set itself is deleted or handed over to a controller of another class. faults describe the documents of the set that cannot be read.

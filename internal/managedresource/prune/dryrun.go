@@ -24,8 +24,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// PlanDeletion returns the plan for the deletion of objects, in the order in which Delete would process them. stays, if not empty, is why
-// all of them stay in the target. withheld are objects that stay for now and are not passed to Delete.
+// PlanDeletion returns the plan for the deletion of objects, in the order in which Delete would process them. If stays is not empty, it is
+// the reason why all these objects stay in the target. The objects in withheld stay for now: the caller does not pass them to Delete.
 func (p *Pruner) PlanDeletion(
 	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, progress *Progress, stays string, withheld Withheld,
 ) []plan.Object {
@@ -94,9 +94,9 @@ func (p *Pruner) inspect(ctx context.Context, ref resourcesv1alpha1.ObjectRefere
 // maxReason limits the length of the reason why the objects of a definition cannot be counted, in bytes.
 const maxReason = 512
 
-// UnusedDefinitions returns the CustomResourceDefinitions that have no objects. If ofOthers is true, objects of the set do not count. A
-// definition counts as used if its objects cannot be counted because a right is missing, or because they are not served: uncounted is the
-// first such reason. Other errors are temporary, and are returned.
+// UnusedDefinitions returns the CustomResourceDefinitions in refs that have no objects or do not exist. If ofOthers is true, objects of
+// the set do not count. A definition counts as used if its objects cannot be counted, because a right is missing or because the API server
+// does not serve the objects: uncounted is the first such reason. Other errors are temporary, and UnusedDefinitions returns them.
 func (p *Pruner) UnusedDefinitions(
 	ctx context.Context, refs []resourcesv1alpha1.ObjectReference, ofOthers bool,
 ) (unused sets.Set[inventory.Key], uncounted string, err error) {
@@ -122,8 +122,8 @@ func (p *Pruner) UnusedDefinitions(
 	return unused, uncounted, nil
 }
 
-// isOfOthers returns a function that reports whether a live object does not belong to the set. Programs copy annotations to objects that
-// they create, so that an object belongs to the set only if the status of the set lists it, too.
+// isOfOthers returns a function that reports whether a live object does not belong to the set. An object belongs to the set only if its
+// origin names the set and the status of the set lists the object, because programs copy annotations to objects that they create.
 func (p *Pruner) isOfOthers() func(inventory.Key, metav1.Object) bool {
 	listed := desired.StatusByKey(p.Owner.Set.Status.Resources)
 	return func(key inventory.Key, live metav1.Object) bool {
@@ -132,8 +132,8 @@ func (p *Pruner) isOfOthers() func(inventory.Key, metav1.Object) bool {
 	}
 }
 
-// isUsed reports whether the target contains an object of the kind that a CustomResourceDefinition defines, and for which counts returns
-// true.
+// isUsed reports whether the target contains an object of the kind that a CustomResourceDefinition defines. Only objects for which the
+// function counts returns true count.
 func (p *Pruner) isUsed(
 	ctx context.Context, ref resourcesv1alpha1.ObjectReference, counts func(inventory.Key, metav1.Object) bool,
 ) (used bool, err error) {

@@ -15,8 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/managedresource/plan"
 )
 
-// Withheld contains the obsolete objects that are not deleted yet. The set no longer contains an obsolete object. It stays if a new object
-// of the set may take its place (see Resemble), and it is not certain that the API server accepts the new object.
+// Withheld contains obsolete objects that are not deleted yet. An obsolete object is an object that the set no longer contains. It stays
+// in the target if both conditions are true: a new object of the set may take its place (see Resemble), and it is not certain that the API
+// server accepts the new object.
 type Withheld struct {
 	// objects are the objects that stay, each with a new object that resembles it.
 	objects map[inventory.Key]plan.ID
@@ -82,8 +83,9 @@ func (w Withheld) Reason(ref resourcesv1alpha1.ObjectReference) string {
 // maxNamed is how many withheld objects a message about one new object names.
 const maxNamed = 3
 
-// Note returns the part of the message about a refused new object that names the objects that stay because of it, and the annotation that
-// allows their deletion. It returns "" if no object stays.
+// Note returns a part of the message about a new object that was refused. This part names the objects that stay because of the new object.
+// If an admission check refused the new object, the part also names the annotation that allows the deletion of these objects. Note returns
+// "" if no object stays.
 func (w Withheld) Note(wanted inventory.Key, refusal error) string {
 	if !w.wanted.Has(wanted) {
 		return ""

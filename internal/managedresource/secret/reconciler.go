@@ -1,14 +1,14 @@
-// Package secret removes the finalizer that earlier releases of Gardener's resource manager put on Secrets of the source. It is the Secret
-// controller of Espalier, which only removes that finalizer.
+// Package secret contains the Secret controller of Espalier. Its only task is to remove the finalizer that earlier releases of Gardener's
+// resource manager put on Secrets of the source.
 //
-// The watch on the metadata of Secrets reports such Secrets. The controller reads the metadata of the Secret and removes the finalizer of
-// its class. It adds no finalizer, keeps the finalizers of other controllers, and sends no requests about Secrets without its finalizer. It
-// never reads the contents of Secrets.
+// The watch on the metadata of Secrets reports the Secrets with this finalizer. The controller reads the metadata of such a Secret, and
+// removes the finalizer of the controller's own class. It adds no finalizer, keeps all other finalizers, and sends no requests about other
+// Secrets. It never reads the contents of Secrets.
 //
-// It needs the permission to patch Secrets in the source, which no other controller of the process needs. RBAC can restrict this permission
-// to namespaces and names, but not to finalizers.
+// The controller needs the permission to patch Secrets in the source, which no other controller of the process needs. RBAC can restrict
+// this permission to namespaces and names, but not to finalizers.
 //
-// If the process dies, the next one finds the remaining Secrets in its first list.
+// If the process stops, the next process finds the remaining Secrets in its first list.
 package secret
 
 import (

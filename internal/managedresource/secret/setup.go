@@ -28,8 +28,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(r)
 }
 
-// setUpdated enqueues the Secrets of a changed set, so that a Secret whose finalizer could not be removed is retried before its back-off
-// ends. A new set needs nothing: Secrets with the finalizer are already enqueued.
+// setUpdated enqueues the Secrets that a changed set references, if they carry the finalizer. So the controller retries the removal of a
+// finalizer before the back-off ends. A new set needs no such handler: Secrets with the finalizer are already in the queue.
 func (r *Reconciler) setUpdated(_ context.Context, e event.UpdateEvent, queue process.Queue) {
 	for _, name := range referenced(e.ObjectOld, e.ObjectNew) {
 		if r.Secrets.Carries(name) {

@@ -20,8 +20,9 @@ type Version struct {
 type Knowledge int
 
 const (
-	// Unknown means that there was no event about the Secret since its first user registered it. Data that a user has read since is still
-	// current; a user that has not read the Secret yet must read it.
+	// Unknown means that there was no event about the Secret since its first user registered it, and that no list was completed that began
+	// after the registration. Data that a user has read since the registration is still current. A user that has not read the Secret yet must
+	// read it.
 	Unknown Knowledge = iota
 	// Absent means that the Secret does not exist.
 	Absent
@@ -35,8 +36,9 @@ type table struct {
 	entries map[types.NamespacedName]*entry
 	// listing counts the lists that were requested. Only the last of them can be completed.
 	listing int
-	// newest is the latest resourceVersion that was seen since the last list started. before is the latest one that was seen until that list
-	// started. A list that is older than before shows that the source was restored from a backup. restores counts such lists.
+	// newest is the latest resourceVersion that was seen since the last list started. before is the latest resourceVersion that was seen
+	// before that list started; it is empty when the list is complete. A list whose resourceVersion is older than before shows that the
+	// source was restored from a backup. restores counts such lists.
 	newest, before string
 	restores       int
 }
@@ -47,8 +49,8 @@ type entry struct {
 	version   Version
 	// carries is true if the Secret carries the finalizer.
 	carries bool
-	// since is the number of the list after whose start the Secret got its first user. seen is the number of the last list that contained the
-	// Secret or was followed by an event about it.
+	// since is the value of table.listing when the Secret got its first user. seen is the value of table.listing at the last event about the
+	// Secret; the Secrets of a list count as events, too.
 	since, seen int
 }
 
@@ -160,9 +162,11 @@ func (t *table) drop(key types.NamespacedName, known *entry, resourceVersion str
 	return changed
 }
 
-// complete ends the list, which shows the state at resourceVersion, and returns the Secrets that no longer exist. A Secret that was
-// registered during the list stays unknown: the list may have contained it before. If the list shows that the source was restored from a
-// backup, complete also returns every Secret that has users: the data that a user has read may be newer than the backup.
+// complete ends the list, which shows the state at resourceVersion. It returns the Secrets that have users and turned out not to exist any
+// more. A Secret that got its first user during the list, and about which no event followed, stays unknown: the list may have contained it
+// before. If such a Secret carries the finalizer, it counts as absent. If the list shows that the source was restored from a backup,
+// complete also returns all other Secrets that have users, except those that were absent before and still are: the data that a user has
+// read may be newer than the backup.
 func (t *table) complete(resourceVersion string) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()

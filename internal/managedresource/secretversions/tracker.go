@@ -1,12 +1,14 @@
-// Package secretversions tracks the versions of those Secrets of the source that are in use.
+// Package secretversions tracks the versions of the Secrets of the source that are in use. It also finds the Secrets that carry the
+// finalizer.
 //
-// A source may contain very many Secrets that no ManagedResource references. One watch receives their metadata, but nothing of it is
-// stored, not even their names: memory depends on the number of Secrets in use, not of all Secrets. Contents of Secrets are never read.
+// A source may contain very many Secrets that no ManagedResource references. A watch receives the metadata of all Secrets, but nothing is
+// stored about a Secret that has no user and does not carry the finalizer, not even its name. So the memory depends on the number of
+// Secrets in use or with the finalizer, and not on the number of all Secrets. The contents of Secrets are never read.
 //
-// A user of a Secret registers it first, and then reads it live. Every change after the read is reported: an event is dropped only if the
-// Secret has no user, and such an event happened before the registration, so before the read.
+// A user of a Secret registers it first, and then reads it live. Every change after the read is reported: an event about a change is
+// dropped only if the Secret has no user. Such an event came before the registration, and so before the read.
 //
-// A restart costs one list. Replicas that are not the leader watch nothing.
+// A restart costs one list per watch. Replicas that are not the leader watch nothing.
 package secretversions
 
 import (

@@ -22,7 +22,7 @@ type Memory struct {
 	// dirty contains, by set, the objects that must be compared with their manifests although they have not changed, because an autoscaler of
 	// them was created, changed or deleted.
 	dirty map[types.NamespacedName]map[inventory.Key]struct{}
-	// concluded contains the sets whose current content this process has applied, and whose watches run.
+	// concluded contains the sets whose current content this process has applied.
 	concluded map[types.NamespacedName]struct{}
 	// recreations contains, by set, the objects that another client deleted, until their deletion is reported in the condition of health.
 	recreations map[types.NamespacedName][]recreation
@@ -32,8 +32,8 @@ type Memory struct {
 type recreation struct {
 	ref resourcesv1alpha1.ObjectReference
 	at  time.Time
-	// unconfirmed is true until the object is created. Only the creation proves that the object was deleted: before, it may only have lost the
-	// managed-by label.
+	// unconfirmed is true until the controller has created the object. Only the creation proves that the object was deleted. Until then, the
+	// object may still exist, and may only have lost the managed-by label.
 	unconfirmed bool
 }
 
@@ -243,8 +243,8 @@ func (m *Memory) RecordWrite(mr *resourcesv1alpha1.ManagedResource) {
 	m.Wrote(name, mr.ResourceVersion)
 }
 
-// Wrote records the version of a set after a write, if there is any state of that set. Two controllers of the process write to a set, and
-// one may still write to it after the other has released it.
+// Wrote records the version of a set after a write, if the Memory contains a state of that set and the version is not older than the
+// recorded one. Two controllers of the process write to a set. After one of them has released the set, the other may still write to it.
 func (m *Memory) Wrote(name types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,8 +253,8 @@ func (m *Memory) Wrote(name types.NamespacedName, version string) {
 	}
 }
 
-// InSync returns the state of a set that the last pass found in sync; nil if the last pass did not, or if an event has made an object of
-// the set dirty since.
+// InSync returns the state of a set if the last pass found the set in sync and its current content is applied. It returns nil otherwise.
+// It also returns nil if every object must be read, or if an event has made an object of the set dirty since the last pass.
 func (m *Memory) InSync(name types.NamespacedName) *Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -266,8 +266,8 @@ func (m *Memory) InSync(name types.NamespacedName) *Set {
 	return known
 }
 
-// Concluded reports whether the current content of a set is applied and its objects are watched. It also returns the resourceVersion of the
-// last write to the set, "" if there was none.
+// Concluded reports whether the current content of a set is applied and its objects are watched. It also returns the resourceVersion of
+// the last write of this process to the set; "" if there was none.
 func (m *Memory) Concluded(set types.NamespacedName) (resourceVersion string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -278,8 +278,9 @@ func (m *Memory) Concluded(set types.NamespacedName) (resourceVersion string, ok
 	return resourceVersion, ok
 }
 
-// Recreated lists the objects of a set that another client deleted recently and the controller created again, unless that was reported
-// already. unconfirmed is true if the controller is creating a further object at the moment, which may turn out to exist.
+// Recreated lists the objects of a set that another client deleted recently and that the controller created again, without the objects
+// that were reported already. unconfirmed is true if the controller is about to create a further object again. It may turn out that this
+// object was never deleted.
 func (m *Memory) Recreated(set types.NamespacedName, now time.Time) (refs []resourcesv1alpha1.ObjectReference, unconfirmed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package state is the memory of the ManagedResource controller about sets (ManagedResources) between reconciliations. After a restart it
-// is empty (see Memory): everything that must survive is in the status of the sets. Only Former cannot be restored.
+// Package state is the memory of the ManagedResource controller about sets (ManagedResources) between reconciliations. After a restart the
+// memory is empty (see Memory): everything that must survive is in the status of the sets. Only Set.Former cannot be determined again
+// after a restart.
 package state
 
 import (
@@ -36,8 +37,8 @@ type Set struct {
 	Loaded  bool
 	// Sources are the manifests of Content; nil unless later content may have to wait (see Former).
 	Sources *Sources
-	// Former is the content that was applied last, while the present content waits for other sets or for an approval. It is nil if there is no
-	// such content, if the present content is being applied, or if the process has never read it.
+	// Former is the content that was applied last, while the present content waits for other sets or for an approval. It is nil if no content
+	// was applied before, if the present content is being applied, or if the process has never read the content that was applied last.
 	Former *Former
 	// Pruned is true if the apply whose result is postponed has deleted and released the objects that left the set.
 	Pruned bool
@@ -81,8 +82,8 @@ type Shown struct {
 	References []resourcesv1alpha1.ObjectReference
 	// Reported is the digest of the last written status.resources.
 	Reported uint64
-	// Announced identifies the content whose references were written to the status before the first of its objects was written. The next
-	// write of the status replaces the health of former content.
+	// Announced identifies the content whose references are in the status, although its objects may not be written yet. It is "" if there is
+	// no such content. The next write of the status replaces the health of former content.
 	Announced string
 	// Outdated is true if the status shows the health of the previous content, and not of the content that is being applied.
 	Outdated bool

@@ -18,8 +18,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// CodeContentKept marks the condition ResourcesApplied of a set with the reason DependenciesPending whose former content was applied
-// completely: the controller keeps the objects of that content, and judges their health.
+// CodeContentKept marks the condition ResourcesApplied with the reason DependenciesPending, if the former content of the set was applied
+// completely. Then the controller keeps the objects of the former content, and judges their health.
 const CodeContentKept corev1beta1.ErrorCode = "ESPALIER_FORMER_CONTENT_KEPT"
 
 // Write writes the status next into a ManagedResource, of which mr is the last known version. It reports whether a write was needed. After

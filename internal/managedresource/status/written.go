@@ -31,8 +31,9 @@ func recordsChecksum(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(checksumField))
 }
 
-// Shrink is the transform for caches of ManagedResources: it keeps only the managedFields that Written needs, and makes equal texts and
-// maps in status.resources share their memory. Code that changes an object of the cache must deep-copy it.
+// Shrink is the transform for caches of ManagedResources. It replaces managedFields with one entry that contains the result of Written, or
+// with none. It makes equal texts and maps in status.resources share their memory. Code that changes an object of the cache must deep-copy
+// it.
 func Shrink(object any) (any, error) {
 	mr, ok := object.(*resourcesv1alpha1.ManagedResource)
 	if !ok {

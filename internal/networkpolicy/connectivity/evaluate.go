@@ -25,8 +25,9 @@ type Cluster struct {
 // Report says which workloads may connect to which, as far as policies restrict it.
 type Report struct {
 	Edges []Edge
-	// OpenIngress and OpenEgress are workloads that no policy selects for that direction: they may receive from, or send to, every peer
-	// that its own policies allow to. Pairs that are open on both sides have no edge.
+	// OpenIngress are the workloads that no policy selects for ingress: such a workload may receive from every peer that may send to it by
+	// the peer's own policies. OpenEgress are the workloads that no policy selects for egress: such a workload may send to every peer that
+	// may receive from it by the peer's own policies. If the sender is in OpenEgress and the receiver is in OpenIngress, there is no edge.
 	OpenIngress, OpenEgress []string
 	// OnHostNetwork is the number of Pods to which policies do not apply.
 	OnHostNetwork int
@@ -82,8 +83,8 @@ type evaluator struct {
 	groups []*group
 }
 
-// Evaluate computes the report. With a namespace, the report is limited to the workloads in it. It returns an error for invalid selectors,
-// which the API server does not store.
+// Evaluate computes the report. If namespace is not empty, the report contains only edges from or to workloads in that namespace. Evaluate
+// returns an error for invalid selectors, which the API server does not store.
 func Evaluate(cluster Cluster, namespace string) (*Report, error) {
 	e, report := &evaluator{Cluster: cluster}, &Report{namespaces: map[string]string{}}
 	e.groups, report.OnHostNetwork = groups(cluster.Pods, cluster.Policies)
@@ -184,8 +185,8 @@ func describeBlock(block *networkingv1.IPBlock) string {
 	return block.CIDR + " except " + strings.Join(block.Except, " ")
 }
 
-// between returns the traffic that one group may send to another, if at least one of them is restricted. Ports that an edge from or
-// to anywhere covers are omitted.
+// between returns the traffic that one group may send to another, if at least one of the two groups is restricted. If only one is
+// restricted, between ignores its rules without peers: the ports of these rules are on the edge from or to "(anywhere)".
 func between(from, to *group) []Edge {
 	out, in := from.sides[networkingv1.PolicyTypeEgress], to.sides[networkingv1.PolicyTypeIngress]
 	if !out.restricted && !in.restricted {

@@ -87,8 +87,8 @@ func (p ports) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// resolve translates the ports of a rule to port numbers of the Pods to which it applies. An empty list stands for all ports. For peers
-// outside the cluster pods is nil, and named ports keep their names.
+// resolve translates the ports of a rule to port numbers. Named ports are the ports of the receiving Pods, which are the argument pods. An
+// empty list stands for all ports. If the receivers are outside the cluster, pods is nil, and named ports keep their names.
 func resolve(list []networkingv1.NetworkPolicyPort, pods *group) ports {
 	if len(list) == 0 {
 		return allPorts()

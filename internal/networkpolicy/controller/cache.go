@@ -18,9 +18,10 @@ import (
 // cached.
 const fingerprintKey = "espalier.dev/fingerprint"
 
-// CacheOptions keep only the fields that the controller needs: of policies of this instance with both labels of a Service a
-// fingerprint, of Services the selector, the ports and the annotations of this API, of namespaces the labels, of Ingresses the
-// rules. Ingresses are watched only if ingresses is true.
+// CacheOptions keep the identity of each object and the fields that the controller needs. For a Service, these are the selector, the
+// ports, the deletion timestamp and the annotations of this API. For a namespace, these are the labels and the deletion timestamp. For an
+// Ingress, these are the rules and the default backend. For a policy, these are a fingerprint and the labels that name a Service. The
+// cache contains only policies of this instance that have both labels of a Service. Ingresses are watched only if ingresses is true.
 func CacheOptions(ingresses bool, instance string) (cache.Options, error) {
 	ours, err := desired.OfInstance(resourcesv1alpha1.NetworkingServiceName+","+resourcesv1alpha1.NetworkingServiceNamespace, instance)
 	if err != nil {

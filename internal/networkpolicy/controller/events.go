@@ -28,8 +28,8 @@ const (
 	//
 	// Remedy: nothing needs to be done.
 	ReasonNamesTooLong = "PolicyNamesTooLong"
-	// ReasonNameTaken is a Warning Event about a Service: a policy with a needed name exists that belongs to another owner, and is not
-	// changed; or two policies need the same name.
+	// ReasonNameTaken is a Warning Event about a Service: either a policy of another owner has a name that the Service needs, and the
+	// controller does not change that policy; or two policies of the Service need the same name.
 	//
 	// Remedy: rename or delete the policy that the text names, or rename an alias, a port or a namespace.
 	ReasonNameTaken = "PolicyNameTaken"
@@ -42,11 +42,11 @@ const (
 	//
 	// Remedy: stop the other client.
 	ReasonRepairPaused = "PolicyRepairPaused"
-	// ReasonFailed is a Warning Event about a Service: the API server refused changes, of which the text names the first; the controller
-	// retries. A conflict with a write of another client is not a failure.
+	// ReasonFailed is a Warning Event about a Service: requests that change policies failed. The text names the first failure, and the
+	// controller retries. A conflict with a write of another client is not a failure.
 	ReasonFailed = "PolicyChangeFailed"
 	// ReasonDifference is a Normal Event about a Service: the controller only observes (`observeOnly`), and would have changed policies. The
-	// text says how.
+	// text says how many policies it would create, update and delete, and names the first of them.
 	ReasonDifference = "PoliciesDiffer"
 )
 
@@ -102,7 +102,7 @@ func (t *Reported) services(reason string) int {
 }
 
 // tell creates an Event with the notes about a Service that were not reported before. If complete is true, the argument notes contains all
-// current notes, and earlier ones that it lacks are forgotten.
+// current notes, and tell forgets the earlier notes that it does not contain.
 func (e *Events) tell(f *facts, kind, reason string, notes []string, complete bool) {
 	news := e.Reported.news(f.key, reason, notes, complete)
 	if len(news) == 0 {
@@ -181,8 +181,8 @@ func (e *Events) failures(f *facts, failures []error) {
 	e.warn(f, ReasonFailed, notes, true)
 }
 
-// tellDifference reports the writes that the controller omits because it only observes. If the controller writes, tellDifference does
-// nothing.
+// tellDifference reports the writes that the controller omits because it only observes, and the names that it needs and that are taken. If
+// the controller writes, tellDifference does nothing.
 func (r *Reconciler) tellDifference(f *facts, changes []change) {
 	if !r.Own.Observes() {
 		return

@@ -18,8 +18,9 @@ const writeAge = time.Minute
 // gone is the fingerprint of a deleted policy.
 const gone = ""
 
-// Writes remembers the controller's own writes until they are in the cache, so that nothing is written twice, and so that their events
-// cause no work. It is safe for concurrent use. A restart costs nothing, since it reads everything.
+// Writes remembers the controller's own writes until the cache contains them, but no longer than writeAge. So the controller writes
+// nothing twice, and the events of its own writes cause no work. It is safe for concurrent use. After a restart it is empty; that does no
+// harm, because the controller reads everything at start.
 type Writes struct {
 	clock clock.PassiveClock
 
@@ -54,8 +55,8 @@ func (w *Writes) fail(service, policy types.NamespacedName) {
 	w.forget(service, policy)
 }
 
-// arrived must be called when the cache has a new state of a policy. It reports whether this state is the controller's own last write. If
-// not, another client has written the policy since.
+// arrived must be called when the cache has a new state of a policy. It reports whether this state is the controller's own last write. Any
+// other state counts as a write of another client.
 func (w *Writes) arrived(service, policy types.NamespacedName, fingerprint string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +89,7 @@ func (w *Writes) forget(service, policy types.NamespacedName) {
 }
 
 // The types scopes, selections and waiting are safe for concurrent use, and their zero values are ready for use. A restart costs nothing,
-// since it reconciles everything.
+// because after it the controller reconciles everything.
 
 // scopes remembers, for each Service in the queue, how much of it must be reconciled: everything, or only its policies for some client
 // namespaces.
@@ -141,8 +142,8 @@ func (s *scopes) of(service types.NamespacedName) *scope {
 	return s.pending[service]
 }
 
-// selections finds the Services that select a namespace as a client, without a check of every Service: most of them have the same value in
-// their annotation. It is filled from the cache of Services.
+// selections finds the Services that select a namespace as a client. It evaluates each value of the annotation once, and not once per
+// Service, because most Services have the same value in their annotation. It is filled from the cache of Services.
 type selections struct {
 	mu     sync.Mutex
 	byText map[string]*choice

@@ -148,8 +148,8 @@ func (r *Reconciler) compare(ctx context.Context, f *facts, exposure *desired.Ex
 	return r.lookUp(ctx, f, former.Set())
 }
 
-// addIngresses adds the policies of the ingress controller. Policies cannot be created in a namespace that does not exist or is being
-// deleted; an event of the namespace triggers the next attempt.
+// addIngresses adds the policies of the ingress controller. If the namespace of the ingress controller does not exist or is being deleted,
+// policies cannot be created in it. Then addIngresses sets f.missing, and an event of the namespace triggers the next attempt.
 func (r *Reconciler) addIngresses(ctx context.Context, f *facts, build *desired.Build) error {
 	if r.IngressController == nil {
 		return nil

@@ -1,9 +1,12 @@
 // Package controller maintains, in the target cluster, the NetworkPolicies that Services request.
 //
 // It watches Services, namespaces (metadata), the NetworkPolicies that carry the labels of a Service, and Ingresses if an ingress
-// controller is configured. It writes each NetworkPolicy with one request. It reads a policy live only if a policy with a desired name
-// exists that is not in the cache. After an event of a namespace, it reconciles only Services whose selection of that namespace has
-// changed, and of these only the policies for that namespace.
+// controller is configured. It writes each NetworkPolicy with one request. It reads a policy live only in two cases: a policy with a
+// desired name exists that is not in the cache, or the controller must change or delete a policy whose last write is not in the cache yet.
+// After an event of a namespace, it reconciles only Services whose selection of that namespace has changed, and of these Services only the
+// policies for that namespace. It also reconciles all Services in that namespace if the namespace is new or if its Services are handled
+// now and were not before, or the reverse. If the event makes the namespace of the ingress controller usable or unusable, it reconciles
+// all backends of Ingresses.
 //
 // If the process stops at any point, the next one compares everything once at start: it creates missing policies, and finds policies of
 // deleted Services by their labels. No finalizers are needed.
@@ -123,8 +126,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, nil
 }
 
-// wait returns when to retry names that are taken. An event wakes the Service when another Service releases a name, but not if that
-// happened during this reconciliation.
+// wait returns when to retry names that are taken. When another Service releases a name, an event enqueues the Service. If the name was
+// released during this reconciliation, this event may have come too early: then wait returns a short pause.
 func (r *Reconciler) wait(ctx context.Context, f *facts, conflicts []conflict) reconcile.Result {
 	r.waiting.set(f.key, conflicts, f.whole)
 	if len(conflicts) == 0 {

@@ -39,8 +39,8 @@ func Fingerprint(policy *networkingv1.NetworkPolicy) string {
 	return hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
-// IsUnlabelledCopy reports whether a policy without the labels of a Service is the controller's nevertheless: it has exactly the desired
-// spec, or the desired description, which is not empty.
+// IsUnlabelledCopy reports whether a policy that lacks the labels of a Service still counts as a policy of the controller: it has exactly
+// the desired spec, or it has the desired description, and this description is not empty.
 func IsUnlabelledCopy(found, want *networkingv1.NetworkPolicy) bool {
 	const key = resourcesv1alpha1.GardenerDescription
 	return bytes.Equal(specBytes(found.Spec), specBytes(want.Spec)) ||

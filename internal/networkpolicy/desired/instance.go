@@ -10,8 +10,8 @@ import (
 	resourcesv1alpha1 "github.com/espalier-dev/espalier/api/resources/v1alpha1"
 )
 
-// OfInstance returns the selector for the policies of an instance that have the required labels. An empty string stands for the instance
-// without a name. Required is a selector as text, and not empty.
+// OfInstance returns the selector for the policies of an instance that have the required labels. If instance is empty, the selector
+// matches the policies of the instance without a name. The argument required is a selector as text, and not empty.
 func OfInstance(required, instance string) (labels.Selector, error) {
 	ofInstance := "!" + resourcesv1alpha1.NetworkingInstance
 	if instance != "" {

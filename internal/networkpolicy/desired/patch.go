@@ -7,8 +7,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Replacement returns a strategic merge patch for a policy of a version: only this type of patch can replace the spec and merge labels and
-// annotations in one request.
+// Replacement returns a strategic merge patch that gives an existing policy the desired spec, labels and annotations. The patch contains
+// the argument version as resourceVersion, so the API server refuses it if the policy has changed. Only this type of patch can replace the
+// spec and merge labels and annotations in one request.
 func Replacement(want *networkingv1.NetworkPolicy, version string) ([]byte, error) {
 	data, err := json.Marshal(struct {
 		Metadata map[string]any `json:"metadata"`

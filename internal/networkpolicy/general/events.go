@@ -15,8 +15,8 @@ import (
 
 // Reasons of the Events about Namespaces. An Event is created again only if its text changes.
 const (
-	// ReasonNameTaken is a Warning Event about a Namespace: a policy with the name of a general policy exists that belongs to another owner.
-	// It is not changed, and `deny-all` is not created.
+	// ReasonNameTaken is a Warning Event about a Namespace: a policy of another owner has the name of a general policy. The controller does
+	// not change the policy of the other owner, and does not create `deny-all`.
 	//
 	// Remedy: rename or delete the policy that the text names.
 	ReasonNameTaken = "PolicyNameTaken"

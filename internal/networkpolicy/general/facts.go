@@ -83,8 +83,8 @@ func endpointsOf(all []discoveryv1.EndpointSlice) []Endpoint {
 	return found
 }
 
-// addressesOf returns the addresses of the Service of the API server, because some network plugins compare addresses before they replace
-// the address of the Service by the address of an endpoint.
+// addressesOf returns the addresses of the Service of the API server. Policies must also allow these addresses: some network plugins
+// compare an address with the policies before they replace the address of the Service by the address of an endpoint.
 func addressesOf(services []corev1.Service) []Endpoint {
 	var found []Endpoint
 	for i := range services {

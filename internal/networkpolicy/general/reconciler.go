@@ -1,11 +1,11 @@
-// Package general maintains, in the target cluster, the NetworkPolicies of namespaces that are not for Services: one that denies all
-// connections, and others that allow connections to DNS, to the API server, and to public, private and blocked networks.
+// Package general maintains, in the target cluster, the general NetworkPolicies of namespaces, which do not depend on Services. One policy
+// denies all connections. The others allow connections to DNS, to the API server, and to public, private and blocked networks.
 //
-// It watches namespaces (metadata), the policies with its label, the endpoints and the Service of the API server, and the Garden if the
-// configuration says that the networks are in the Garden. If clients connect to a host name of the API server, it looks up the name
-// regularly. It writes each policy with one request. It reads a policy live only if a needed policy is not in the cache although its name
-// is taken, or although the controller has created it. It creates the policy that denies all connections after the other ones of the
-// namespace, and deletes it before them.
+// It watches namespaces (metadata), the policies with the label of general policies, the endpoints and the Service of the API server, and
+// the Garden if the configuration says that the networks are in the Garden. If clients connect to a host name of the API server, it looks
+// up the name regularly. It writes each policy with one request. It reads a policy live only if the cache lacks a needed policy and one of
+// two conditions is true: the name of the policy is taken, or the last write of the controller to this policy had the needed content. It
+// creates the policy that denies all connections after the other policies of the namespace, and deletes it before them.
 //
 // If the process stops at any point, the next one compares all namespaces at start. No finalizers are needed.
 package general
@@ -145,8 +145,8 @@ func (c change) name() string {
 	return c.have.Name
 }
 
-// plan returns the changes that lead to the wanted policies, in the order of want. Deletions come first, and among them the policy that
-// denies all connections.
+// plan returns the changes that lead to the wanted policies. Deletions come first, and the first deletion is the policy that denies all
+// connections. Then come creations and updates, in the order of want.
 func plan(want []*networkingv1.NetworkPolicy, have []networkingv1.NetworkPolicy) []change {
 	existing := map[string]*networkingv1.NetworkPolicy{}
 	for i := range have {

@@ -12,7 +12,7 @@ import (
 )
 
 // repairs counts the writes that restore the same content of a policy, and delays such writes if another client changes the policy again
-// and again. A restart forgets them. The zero value is ready for use, and safe for concurrent use.
+// and again. A restart forgets the counts. The zero value is ready for use, and safe for concurrent use.
 type repairs struct {
 	mu       sync.Mutex
 	policies map[string]map[string]*repair.Backoff // by namespace and name

@@ -26,8 +26,8 @@ const (
 	httpsPort = 443
 )
 
-// ServerName knows the addresses of the API server if its clients connect to a host name, as in clusters that put one into the environment
-// of Pods. It is safe for concurrent use.
+// ServerName knows the addresses of the API server if its clients connect to a host name. Some clusters put such a host name into the
+// environment of Pods. ServerName is safe for concurrent use.
 type ServerName struct {
 	// Host is the name, Port the TCP port of the API server there.
 	Host string

@@ -33,8 +33,8 @@ const (
 	//
 	// Remedy: the text says what failed, and what to do if rights are missing.
 	ReasonFailed = "CriticalComponentsCheckFailed"
-	// ReasonInvalidDriver is a Warning Event about a Pod: its annotation is not a possible name of a CSI driver, so the Node that the Event
-	// names would wait for ever.
+	// ReasonInvalidDriver is a Warning Event about a Pod: the value of its annotation cannot be the name of a CSI driver, so the Node that
+	// the Event names would wait for ever.
 	//
 	// Remedy: write the name as `kubectl get csinode -o yaml` shows it, one annotation per driver.
 	ReasonInvalidDriver = "InvalidWaitForCSINodeAnnotation"

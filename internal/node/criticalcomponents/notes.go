@@ -61,8 +61,9 @@ func listed(objects []types.NamespacedName) string {
 	return text.String()
 }
 
-// related returns a reference to the first of the objects, with the others in its fieldPath. Events that differ only in their notes are
-// counted as one, and the later notes are lost: the fieldPath keeps such Events apart.
+// related returns a reference to the first of the objects, with the other objects in its fieldPath. If CSI drivers are missing, it returns
+// a reference to the CSINode, with the drivers in its fieldPath. Events that differ only in their notes are counted as one, and the later
+// notes are lost. The fieldPath keeps such Events apart.
 func (f finding) related(node *corev1.Node) *corev1.ObjectReference {
 	if f.cause == unregistered {
 		return &corev1.ObjectReference{

@@ -107,7 +107,7 @@ func waits(before, after *corev1.Node) bool {
 }
 
 // podEvent enqueues the Pod's Node, if the Node has the taint. A Node that is not in the cache yet is enqueued by its own event. If a Pod
-// was replaced by another of the same name, the earlier one may have been on another Node.
+// was replaced by another Pod of the same name, podEvent enqueues the Nodes of both Pods.
 func (r *Reconciler) podEvent(ctx context.Context, before, after *corev1.Pod, queue process.Queue) {
 	if !changed(before, after) {
 		return
@@ -146,8 +146,8 @@ func (r *Reconciler) daemonSetEvent(ctx context.Context, before, after *appsv1.D
 	}
 }
 
-// changed reports whether an event changes a cached field of an object other than the resource version. Nearly all updates of Pods,
-// DaemonSets and Nodes change only fields that are not cached.
+// changed returns true if an object was created or deleted, or if an update changes a cached field other than the resource version. Nearly
+// all updates of Pods, DaemonSets and Nodes change only fields that are not cached.
 func changed[T interface {
 	client.Object
 	comparable

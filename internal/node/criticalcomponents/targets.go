@@ -50,8 +50,8 @@ func daemonTolerations(spec *corev1.PodSpec) []corev1.Toleration {
 	return tolerations
 }
 
-// affinityFault returns an error with the field of the DaemonSet's required node affinity that cannot be parsed; nil if all can. The API
-// server accepts some such values, for example "Gt" with a value that is not a number.
+// affinityFault returns an error that names the field of the DaemonSet's required node affinity that cannot be parsed; nil if every field
+// can be parsed. The API server accepts some values that cannot be parsed, for example a value for "Gt" that is not a number.
 func affinityFault(daemonSet *appsv1.DaemonSet) error {
 	affinity := daemonSet.Spec.Template.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

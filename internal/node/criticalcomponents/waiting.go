@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// maxMistakes limits how many reported mistakes are remembered. More replace the mistakes that were found least recently, which are
-// then reported again.
+// maxMistakes limits how many reported mistakes are remembered. A further mistake replaces the mistake that was found least recently. If
+// that mistake is found again, it is also reported again.
 const maxMistakes = 10_000
 
 // waiting remembers the Nodes that have the taint, for Events and metrics, and the Nodes whose taint was just removed. Decisions are
@@ -81,8 +81,8 @@ func (w *waiting) taintedAgain(node *corev1.Node, at time.Time) {
 	w.of(node).since = at
 }
 
-// held records the cause why a Node waits. It returns the previous cause, and whether to create an Event: the first Event immediately, a
-// further one only after the pause.
+// held records the cause why a Node waits. It returns the previous cause, and whether to create an Event. The first Event is created
+// immediately, and a further one only after the pause. A failure causes an Event only if the previous cause was a failure, too.
 func (w *waiting) held(node *corev1.Node, why cause, now time.Time) (before cause, tell bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

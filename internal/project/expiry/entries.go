@@ -19,8 +19,8 @@ type entry struct {
 	value json.RawMessage
 }
 
-// parse returns the entries up to the point where the text is not valid JSON, and a sentence about that point if there is one. It keeps
-// entries with equal keys.
+// parse returns the entries up to the point where the text is not valid JSON, and a sentence about that point if there is one. If the text
+// is no JSON object, there are no entries, and the sentence says so. parse keeps entries with equal keys.
 func parse(text string) (entries []entry, broken string) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {

@@ -1,21 +1,22 @@
 // Package expiry ends memberships in a Project at a time that is set in an annotation.
 //
-// The annotation project.espalier.dev/membership-expiry on a Project is a JSON object: its keys are subjects, as User:<name>, Group:<name>
-// or ServiceAccount:<namespace>/<name>, its values times as in RFC 3339. From its time on, a member has none of its roles any more, but
-// stays in the spec, where a later time renews the membership. The membership of the owner and of members without an entry does not end.
-// The annotation has an effect only if espalier.project.membershipExpiry is enabled.
+// The annotation project.espalier.dev/membership-expiry on a Project is a JSON object. Its keys are subjects, as User:<name>, Group:<name>
+// or ServiceAccount:<namespace>/<name>. Its values are times as in RFC 3339. From the time in its entry on, a member has none of its roles
+// any more, but stays in the spec: if the time is replaced by a later one, the member has its roles again. The membership of the owner and
+// of members without an entry does not end. The annotation has an effect only if espalier.project.membershipExpiry is enabled.
 //
 // These rules apply to an invalid annotation:
 //   - a member whose time is invalid has no roles until the time is corrected, because the membership was meant to end;
 //   - of several entries about one member the strictest counts, because JSON parsers differ in which one they use;
-//   - an entry whose key is no member has no effect;
+//   - an entry whose key is no member, or is the owner, has no effect;
+//   - if the text is no JSON object, it has no effect;
 //   - if the text is not valid JSON from some point on, the entries before that point count, and so does the incomplete one, if
 //     its key is complete. Members that are only listed after that point keep their roles: otherwise one wrong comma would lock
 //     a team out.
 //
-// Members reports each of these as a problem, except several entries about one member. With the webhooks in place, only users who may
-// change the members may change the annotation: it is a reminder, it does not protect a project from its own managers. Rights that a member
-// has granted to others in the meantime, for example with RoleBindings, do not end with the membership.
+// Members reports a problem for each of these mistakes, except for several entries about one member. With the webhooks in place, only
+// users who may change the members may change the annotation. So the annotation is a reminder, and does not protect a project from its own
+// managers. If a member has granted rights to others, for example with RoleBindings, these rights do not end with the membership.
 package expiry
 
 import (
@@ -32,10 +33,10 @@ import (
 // its value. If it is missing or empty, no membership ends.
 const Annotation = "project.espalier.dev/membership-expiry"
 
-// Members returns the members of a Project that have their roles now, in the order of the spec: all of them if expiry is not enabled. next
-// is when the next of them loses its roles, zero if none does. problems are sentences about mistakes in the annotation, in the order of the
-// text, and at most eleven; they contain no times, so they stay the same until the annotation or the members change. The caller must change
-// neither the Project nor the members.
+// Members returns the members of a Project that have their roles now, in the order of the spec. It returns all members if expiry is not
+// enabled or the annotation is empty. next is when the next of the returned members loses its roles; zero if none does. problems are
+// sentences about mistakes in the annotation, in the order of the text, and at most eleven. They do not depend on the current time, so
+// they stay the same until the annotation, the members or the owner change. The caller must change neither the Project nor the members.
 func Members(p *corev1beta1.Project, enabled bool, now time.Time) (members []corev1beta1.ProjectMember, next time.Time, problems []string) {
 	text := p.Annotations[Annotation]
 	if !enabled || strings.TrimSpace(text) == "" {

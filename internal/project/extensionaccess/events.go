@@ -24,16 +24,16 @@ const (
 	//
 	// Remedy: write the annotation as a label selector in JSON.
 	ReasonInvalidSelector = "InvalidServiceAccountSelector"
-	// ReasonForeignBinding is a Warning Event about a ClusterRole: a binding of that name, which this controller did not create, binds another
-	// role.
+	// ReasonForeignBinding is a Warning Event about a ClusterRole: a binding with the name of the ClusterRole exists, but this controller did
+	// not create it, and it binds another role.
 	//
 	// Remedy: rename or delete the binding.
 	ReasonForeignBinding = "ForeignClusterRoleBinding"
 	// ReasonBindingFailed is a Warning Event about a ClusterRole: a request to the API server failed, as the message says; the controller
 	// retries it.
 	ReasonBindingFailed = "ClusterRoleBindingFailed"
-	// ReasonOverwritten is a Warning Event about a ClusterRole: a binding of that name, which another client created, got the subjects that
-	// the role selects.
+	// ReasonOverwritten is a Warning Event about a ClusterRole: another client created a binding with the name of the ClusterRole, and this
+	// controller gave it the subjects that the role selects.
 	//
 	// Remedy: if you need the subjects that the message names, bind them under another name.
 	ReasonOverwritten = "ClusterRoleBindingOverwritten"

@@ -31,8 +31,9 @@ type Outcomes struct {
 
 // NewOutcomes registers the metrics. ClusterRoles are counted at each scrape, so that each role counts once.
 func NewOutcomes(registry prometheus.Registerer) *Outcomes {
-	// Reasons are those of the Events on the ClusterRole: `InvalidServiceAccountSelector` and `ForeignClusterRoleBinding`, which are
-	// tried again only when something changes, and `ClusterRoleBindingFailed`, which is tried again with growing pauses.
+	// Reasons are the reasons of the Events on the ClusterRole: `InvalidServiceAccountSelector`, `ForeignClusterRoleBinding` and
+	// `ClusterRoleBindingFailed`. After the first two, the controller tries again only when something changes. After the last one, it tries
+	// again with growing pauses.
 	o := &Outcomes{failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_project_extension_binding_failures_total", Help: "Attempts to bind a labelled ClusterRole that failed, by reason.",
 	}, []string{"reason"})}

@@ -49,10 +49,10 @@ func owned(have, want *rbacv1.ClusterRoleBinding) bool {
 	})
 }
 
-// isLeftover reports whether to remove a binding that looks like a binding of this controller, because the role has lost its label. of is
-// the ClusterRole of the same name, nil if there is none. Bindings of deleted roles, and of roles that were created again, are left to the
-// garbage collector. A binding without subjects is removed only if the role has the annotation with the selector, because other clients
-// create such bindings too.
+// isLeftover reports whether to remove a binding that looks like a binding of this controller, because the role has lost its label. The
+// argument of is the ClusterRole with the name of the binding, nil if there is none. isLeftover returns false if the role was deleted, or
+// was deleted and created again: then the garbage collector deletes the binding. A binding without subjects is removed only if the role
+// has the annotation with the selector, because other clients create such bindings too.
 func isLeftover(object *rbacv1.ClusterRoleBinding, of *metav1.PartialObjectMetadata) bool {
 	if of == nil || of.DeletionTimestamp != nil || of.Labels[corev1beta1.LabelCustomExtensionsPermissions] == labelled ||
 		object.DeletionTimestamp != nil {

@@ -1,20 +1,21 @@
 // Package extensionaccess binds ClusterRoles that carry a label to the ServiceAccounts of extensions. These are the ServiceAccounts in
 // namespaces of seeds whose labels match a selector in an annotation of the role. The binding has the name of the role, and the role owns
-// it.
+// the binding.
 //
 // All objects are in the garden cluster. The controller watches ClusterRoles with the label and ServiceAccounts as metadata, and complete
-// ClusterRoleBindings. It caches neither ServiceAccounts outside of seeds nor bindings of other clients. While the caches show that a
-// binding is as desired, nothing is read or written. Otherwise the controller reads the binding, and then writes it with one request, or
-// with two if it must replace the binding, because a roleRef cannot be changed. Each decision starts from the existing objects only: if the
-// process stops between two requests, the next process completes the work. When a role loses its label, its binding is deleted; when a role
-// is deleted, the garbage collector deletes the binding.
+// ClusterRoleBindings. It caches neither ServiceAccounts outside of namespaces of seeds nor bindings of other clients. While the caches
+// show that a binding is as desired, nothing is read or written. Otherwise the controller reads the binding, and then writes it with one
+// request, or with two if it must replace the binding, because a roleRef cannot be changed. Each decision starts from the existing objects
+// only: if the process stops between two requests, the next process completes the work. When a role loses its label, the controller
+// deletes its binding. When a role is deleted, the garbage collector deletes the binding.
 //
-// Security: A user who may create ClusterRoles can give the ServiceAccounts of seeds the user's own rights, cluster-wide, without a right
-// to bindings, but no other rights. API servers allow a user to write a ClusterRole only if the user has all rights in it, or may escalate;
-// so the user cannot put the label on cluster-admin, for example. A user who may create ServiceAccounts in a namespace whose name begins
-// with seed- can take part in every such role. So users must have neither such namespaces nor the right to create them. A binding of the
-// same name that another client created for the same role is overwritten, and an Event reports it; a binding of another role is not
-// changed. The controller itself can bind every ClusterRole, because RBAC cannot limit this right to a label.
+// Security: A user who may create ClusterRoles can give rights to the ServiceAccounts of seeds, cluster-wide, without a right to write
+// bindings. The user can give only rights that the user has: API servers allow a user to write a ClusterRole only if the user has all
+// rights in it, or has the right to escalate. So the user cannot put the label on cluster-admin, for example. A user who may create
+// ServiceAccounts in a namespace whose name begins with seed- can get the rights of every such role. So users must have neither such
+// namespaces nor the right to create them. If another client created a binding of the same name for the same role, the controller
+// overwrites the binding, and an Event reports this. It does not change a binding of another role. The controller itself can bind every
+// ClusterRole, because RBAC cannot limit this right to a label.
 package extensionaccess
 
 import (

@@ -42,8 +42,8 @@ func Find(ctx context.Context, cached client.Reader, namespace string) (*corev1b
 	return &found[0], nil
 }
 
-// All returns all Projects whose spec.namespace is the given namespace, from the cache. Without the webhook that prevents it, there may be
-// several, of which at most one owns the namespace. The caller must not change them.
+// All returns all Projects whose spec.namespace is the given namespace, from the cache. If the webhook that prevents such conflicts is
+// missing, there may be several Projects; at most one of them owns the namespace. The caller must not change the Projects.
 func All(ctx context.Context, cached client.Reader, namespace string) ([]corev1beta1.Project, error) {
 	if namespace == "" {
 		return nil, nil

@@ -102,8 +102,9 @@ func labelled(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 	return namespace.Labels[corev1beta1.LabelRole] == corev1beta1.RoleProject && namespace.Labels[corev1beta1.LabelProjectName] == p.Name
 }
 
-// adopt makes a namespace that passed check the Project's. A namespace that the controller has not created is kept when the Project is
-// deleted, unless its annotation says otherwise.
+// adopt makes a namespace that passed check the namespace of the Project. If the annotation created-by-project-controller is missing,
+// adopt sets the annotation keep-after-project-deletion to true, even if it is false. So such a namespace is kept when the Project is
+// deleted.
 func adopt(p *corev1beta1.Project, namespace *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(namespace, corev1beta1.AnnotationNamespaceProject, string(p.UID))
 	if _, created := namespace.Annotations[corev1beta1.AnnotationNamespaceCreatedByController]; !created {
@@ -161,7 +162,7 @@ func isKept(annotations map[string]string) bool {
 	return err != nil || !created
 }
 
-// endsWith reports whether a namespace may be deleted as a consequence of its Project's deletion, by the controller or by the garbage
+// endsWith reports whether the deletion of a Project can also delete or release a namespace, by the controller or by the garbage
 // collector. Shoots in such a namespace block the deletion of the Project.
 func endsWith(p *corev1beta1.Project, namespace *metav1.ObjectMeta) bool {
 	return owns(p, namespace) || namespace.Annotations[corev1beta1.AnnotationNamespaceProject] == string(p.UID) ||

@@ -14,16 +14,16 @@ const noPhase = "None"
 // RegisterMetrics registers the metrics of the main loop, and returns the counter of failures by step. Projects are counted at each scrape,
 // from the cache.
 func RegisterMetrics(registry prometheus.Registerer, cached client.Reader) *prometheus.CounterVec {
-	// Steps are `finalizer`, `phase`, `namespace`, `quota`, `roles`, `extension-roles` and `release`. Each attempt is repeated, after
-	// pauses that grow.
+	// Steps are `finalizer`, `phase`, `namespace`, `quota`, `roles`, `extension-roles` and `release`. A failed reconciliation is repeated,
+	// after pauses that grow.
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_project_reconcile_failures_total", Help: "Failed reconciliations of Projects, by step; conflicts aside.",
 	}, []string{"step"})
 	for _, each := range steps() {
 		failures.WithLabelValues(string(each))
 	}
-	// Phases are `Pending`, `Ready`, `Failed` and `Terminating`. Counted when metrics are read, from the cache; absent while the cache is
-	// not filled.
+	// Phases are `Pending`, `Ready`, `Failed`, `Terminating` and `None`. Projects are counted when metrics are read, from the cache. The
+	// metric is absent while the cache is not filled.
 	description := prometheus.NewDesc("espalier_project_projects",
 		"Projects by phase; None for Projects that the controller has not seen yet.",
 		[]string{"phase"}, nil)

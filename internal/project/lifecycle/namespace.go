@@ -51,8 +51,8 @@ func (r *Reconciler) ensureNamespace(ctx context.Context, p *corev1beta1.Project
 	return r.adoptNamespace(ctx, p, namespace)
 }
 
-// adoptNamespace makes an existing namespace the Project's, or keeps it so. The patch fails if the namespace has changed since it was read,
-// so an outdated cache never leads to an adoption.
+// adoptNamespace makes an existing namespace the namespace of the Project. If it is that already, adoptNamespace repairs its metadata. The
+// patch fails if the namespace has changed since it was read, so an outdated cache never leads to an adoption.
 func (r *Reconciler) adoptNamespace(
 	ctx context.Context, p *corev1beta1.Project, namespace *metav1.PartialObjectMetadata,
 ) (written bool, err error) {

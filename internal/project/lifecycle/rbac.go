@@ -62,8 +62,8 @@ func (r *Reconciler) createRole(ctx context.Context, desired client.Object) (cha
 	return true, nil
 }
 
-// repairRole reads an object live, because the caches have only fingerprints, and patches the differences. If the object is missing, it is
-// created; if another client has created it by then, the error leads to a retry.
+// repairRole reads an object live, because the caches have only fingerprints, and patches the differences. It creates a missing object. It
+// deletes and creates again a binding with a wrong roleRef. If another client creates the object first, the error leads to a retry.
 func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (changed bool, err error) {
 	live, err := readRole(ctx, r.Live, desired)
 	if err != nil {
@@ -92,8 +92,8 @@ func (r *Reconciler) repairRole(ctx context.Context, desired client.Object) (cha
 // errHeld means that finalizers delay the deletion of an object. If the object is a binding, it has no subjects any more.
 var errHeld = errors.New("held by finalizers")
 
-// deleteRole deletes exactly this version of an object. A binding with a finalizer, which members may set in their namespace, would stay
-// effective after the deletion: deleteRole removes its subjects first.
+// deleteRole deletes an object only in exactly this version. A binding with a finalizer would stay effective after the request for its
+// deletion, and members may set finalizers in their namespace. So deleteRole first removes the subjects of such a binding.
 func (r *Reconciler) deleteRole(ctx context.Context, existing client.Object) error {
 	held := existing.GetFinalizers()
 	if _, isRole := existing.(*rbacv1.ClusterRole); len(held) > 0 && !isRole {
@@ -134,8 +134,8 @@ func (r *Reconciler) staleRoles(
 	return roles.Stale(p.Name, desired, bindings.Items, clusterRoles.Items), nil
 }
 
-// removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first. It stops at the first failure; only
-// objects with finalizers do not stop it. removed is true if it deleted anything.
+// removeStaleRoles deletes the objects of extension roles that no member has any more, bindings first. If finalizers delay the deletion of
+// an object, it continues, and returns an error at the end. It stops at the first other failure. removed is true if it deleted an object.
 func (r *Reconciler) removeStaleRoles(
 	ctx context.Context, p *corev1beta1.Project, namespace string, desired []client.Object,
 ) (removed bool, err error) {

@@ -1,16 +1,17 @@
-// Package lifecycle is the main loop of Projects: it gives each Project a namespace, a quota and roles, and releases the namespace when the
-// Project is deleted.
+// Package lifecycle is the main loop of Projects: it gives each Project a namespace, a quota and roles, and releases the namespace when
+// the Project is deleted.
 //
-// All objects are in the garden cluster. The controller watches Projects, the RBAC objects that they control, and the deletion of
-// their namespaces. It restores at once an object that another client changes or deletes. Caches have Namespaces as metadata and
-// RBAC objects as fingerprints. An object that is missing there is created without a further read. If it exists nevertheless, or if
-// something differs, the controller reads the object live and patches it under an optimistic lock. So an outdated cache, or a
-// process that is no longer the leader, never overwrites a change that it has not seen, and never adopts a namespace because of
-// labels that it no longer has. Phases are written field by field, since other loops write the same status.
+// All objects are in the garden cluster. The controller watches Projects, the RBAC objects that Projects control, and namespaces. If
+// another client changes or deletes a role or a binding, the controller restores it at once. If this happens again and again, the
+// controller pauses between the repairs. Caches have Namespaces as metadata and RBAC objects as fingerprints. If an object is not in the
+// caches, the controller creates it without a further read. If the object exists nevertheless, or if something differs, the controller
+// reads it live and patches it under an optimistic lock. So an outdated cache, or a process that is no longer the leader, never overwrites
+// a change that it has not seen, and never adopts a namespace that has lost its labels. Phases are written field by field, since other
+// loops write the same status.
 //
-// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project. If the process
-// stops at any point, the next one finds which objects are ready and does the rest. The finalizer is added before the first object
-// that has to be released, and removed when nothing is left.
+// All state is in the objects themselves, and the name of a generated namespace follows from the UID of its Project. If the process stops
+// at any point, the next one finds which objects are ready and does the rest. The finalizer is added before the first object that has to
+// be released, and removed when nothing is left to release.
 package lifecycle
 
 import (
@@ -75,8 +76,9 @@ type Reconciler struct {
 	shoots     trigger.Trigger // with the Projects that wait for the deletion of their last Shoot
 }
 
-// Reconcile reconciles one Project. It does nothing, not even compare with the caches, if this process has finished this generation of the
-// Project and no object of it has changed since.
+// Reconcile reconciles one Project. If the Project is being deleted, it always does its work. Otherwise it does nothing, not even compare
+// with the caches, if three conditions are true: this process has finished this generation of the Project and its annotation, no object of
+// the Project has changed since, and no membership has ended since.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	p := &corev1beta1.Project{}
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
@@ -228,8 +230,8 @@ func (r *Reconciler) terminate(ctx context.Context, p *corev1beta1.Project) (ctr
 	return ctrl.Result{}, failureWithoutEvent(stepFinalizer, r.removeFinalizer(ctx, p))
 }
 
-// report publishes a failure as metric, Event and phase, and returns its error. A conflict is not published: the next attempt follows at
-// once and reads the change.
+// report counts a failure in the metric, and returns its error. If the failure has a reason, report also creates an Event and sets the
+// phase to Failed; some failures keep the phase. It publishes no conflict: the next attempt follows at once and reads the change.
 func (r *Reconciler) report(ctx context.Context, p *corev1beta1.Project, fault *failure) error {
 	if ctx.Err() != nil || conflict.Only(fault.err) {
 		return fault.err

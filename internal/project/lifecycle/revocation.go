@@ -58,10 +58,11 @@ func (r *Reconciler) shrinkRole(ctx context.Context, p *corev1beta1.Project, des
 	return nil
 }
 
-// removeOrphans deletes the roles and bindings of a Project that is being deleted if the garbage collector would not delete them: a user
-// may delete a Project and orphan its dependents, and the rights would outlive the Project. Usually there are none, and nothing is written.
-// It reads live: a cache that lags may not have a role of the Project yet, or may still show an owner that the garbage collector has
-// removed, and an object that is missed here stays for good.
+// removeOrphans deletes the roles and bindings of a Project that is being deleted if the garbage collector would not delete them. A user
+// may delete a Project and orphan its dependents, and then the rights would outlive the Project. Usually there are no such objects, and
+// nothing is written. removeOrphans takes the names of unneeded extension roles from the caches, but reads each object live. A cache that
+// lags may not have a role of the Project yet, or may still show an owner that the garbage collector has removed. An object that
+// removeOrphans misses stays for good.
 func (r *Reconciler) removeOrphans(ctx context.Context, p *corev1beta1.Project, namespace string, due release) error {
 	desired, _ := roles.Desired(p, p.Spec.Members, namespace)
 	extensions, err := r.staleRoles(ctx, p, namespace, desired)

@@ -154,10 +154,10 @@ func isProject(owner *metav1.OwnerReference) bool {
 	return owner.APIVersion == own.APIVersion && owner.Kind == own.Kind
 }
 
-// driftHandler returns a handler that enqueues the Project of an object that was deleted or whose grants or owner another client changed.
-// Resyncs count too, as they cost no request if nothing differs. A new object of an extension role that no member has also enqueues its
-// Project: when the controller removed the role, its cache may not have had this object yet. The objects of the events are records of
-// package roles.
+// driftHandler returns a handler that enqueues the Project of an object that was deleted, or whose grants or owner have changed. Resyncs
+// count too, as they cost no request if nothing differs. If an object of an extension role is created, and no member of the Project has
+// this role, the handler also enqueues the Project: when the controller removed the role, its cache may not have had the object yet. The
+// objects of the events are records of package roles.
 func driftHandler(r *Reconciler) handler.TypedEventHandler[client.Object, reconcile.Request] {
 	return handler.TypedFuncs[client.Object, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q process.Queue) {
@@ -214,8 +214,9 @@ func (r *Reconciler) enqueueOwner(ctx context.Context, o client.Object, q proces
 	}
 }
 
-// onDeleted enqueues the Project that owned an object, and the Projects that an object of another owner blocked: it had the name of
-// one of their roles or bindings, or it was an extension role to remove. A finalizer may have delayed its deletion until now.
+// onDeleted enqueues the Project that owned a deleted object. If the object had another owner, onDeleted also enqueues the Projects that
+// were blocked by the object: it had the name of one of their roles or bindings, or it was an extension role that had to be removed. A
+// finalizer may have delayed the deletion of the object until now.
 func (r *Reconciler) onDeleted(ctx context.Context, o client.Object, q process.Queue) {
 	r.enqueueOwner(ctx, o, q)
 	owner := roles.Owner(o)

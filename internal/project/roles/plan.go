@@ -32,8 +32,8 @@ func Overlay(live, desired client.Object) (recreate bool) {
 	return recreate
 }
 
-// Shrink removes subjects from a live binding that a desired one of the same kind and name does not have; all of them, if the live one
-// refers to another role. changed is true if there were any. It does not change roles.
+// Shrink removes each subject from a live binding that the desired binding of the same kind and name does not have. If the two bindings
+// refer to different roles, it removes all subjects. changed is true if Shrink removed any subject. Shrink does nothing for ClusterRoles.
 func Shrink(live, desired client.Object) (changed bool) {
 	role, subjects := bindingOf(live)
 	if role == nil {

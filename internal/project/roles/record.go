@@ -16,14 +16,15 @@ import (
 	corev1beta1 "github.com/espalier-dev/espalier/api/core/v1beta1"
 )
 
-// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. A large cluster has eleven of them for each
-// Project. Trim keeps name, namespace and resource version of each object, and finalizers, which few objects have. Of objects of extension
-// roles, which may be deleted based on the cache, it also keeps the UID and the two labels. Of objects that a Project controls, it also
-// keeps a fingerprint and the name of the Project. Both are in generateName, which has no meaning in an existing object, and needs less
-// memory than an owner reference. Nothing else is kept. Objects of other kinds stay as they are.
+// Trim is the transform for caches of ClusterRoles, ClusterRoleBindings and RoleBindings. A large cluster has eleven of these objects for
+// each Project. Trim keeps the name, namespace and resource version of each object, and its finalizers, which few objects have. For an
+// object of an extension role, it also keeps the UID and the two labels, because such an object may be deleted based on the cache. For an
+// object that a Project controls, it also keeps a fingerprint and the name of the Project. These two are in generateName, which has no
+// meaning in an existing object, and needs less memory than an owner reference. Nothing else is kept. Objects of other kinds stay as they
+// are.
 //
-// The result is a record, which needs a quarter of the memory of an object. Handlers of events get the records. Clients that read the cache
-// get objects of the kind, unless they use UnsafeDisableDeepCopy.
+// The result is a record, which needs a quarter of the memory of an object. Handlers of events get the records. Clients that read the
+// cache get objects of the kind, unless they use UnsafeDisableDeepCopy.
 func Trim(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {

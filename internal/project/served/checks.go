@@ -122,10 +122,11 @@ func judgeAll(known map[schema.GroupVersion]facts) answer {
 	return a
 }
 
-// needsRetry reports whether to ask again after a pause although nothing has changed. If a server has not answered properly, the Tracker
-// asks until it does. If the answers of the API server contradict each other, the Tracker stops when the pause has reached longestPause:
-// the contradiction may be permanent, and a watch reports the change that would end it. Watches that have not filled their caches yet call
-// back when they have.
+// needsRetry reports whether to ask again after a pause although nothing has changed. If the API server or the server of an aggregated API
+// has not answered properly, the Tracker asks until it does. If an APIService is unavailable, or if the answers of the API server
+// contradict each other, the Tracker stops when the pause has reached longestPause: this state may be permanent, and a watch reports the
+// change that would end it. The Tracker does not ask again because of watches that have not filled their caches yet: they call back when
+// they have.
 func (a answer) needsRetry(pause time.Duration) bool {
 	for kind, finding := range a.judged {
 		if finding.State == Unknown && finding.Why != "" && (a.failed || a.servedBy[kind] != "" || pause < longestPause) {

@@ -89,8 +89,8 @@ func (t *Tracker) Start(ctx context.Context) error {
 	}
 }
 
-// refresh finds out which kinds are served. If this process is the leader by then, because elected is closed, it also starts and
-// stops the watches of kinds.
+// refresh finds out which kinds are served. If this process is the leader by then, it also starts and stops the watches of kinds. The
+// process is the leader if the channel elected is closed.
 func (t *Tracker) refresh(ctx context.Context, running *wait.Group, elected <-chan struct{}) answer {
 	t.mu.Lock()
 	considered, before, asked := t.changes, t.answer, t.clusters.Clock.Now()

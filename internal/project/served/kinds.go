@@ -10,8 +10,8 @@ import (
 // Kind is a kind that counts as use of a project.
 type Kind string
 
-// The kinds. Secret is in the core group and always served. CredentialsBinding is in security.gardener.cloud/v1alpha1, and the others are
-// in core.gardener.cloud/v1beta1.
+// The kinds that count as use of a project. Secret is in the core group and always served. CredentialsBinding is in
+// security.gardener.cloud/v1alpha1, and the other kinds are in core.gardener.cloud/v1beta1.
 const (
 	Shoot         Kind = "Shoot"
 	Plant         Kind = "Plant"

@@ -20,8 +20,8 @@ func (t *Tracker) HasShoot(ctx context.Context, namespace string) (bool, error) 
 	return found, err
 }
 
-// HasObject asks the API server whether there is an object of a resource in a namespace. The resource is none of the kinds of this package.
-// HasObject returns false without an error if the API server says that it has no such resource.
+// HasObject asks the API server whether there is an object of a resource in a namespace. Use it only for resources that are none of the
+// kinds of this package. HasObject returns false without an error if the API server says that it has no such resource.
 func (t *Tracker) HasObject(ctx context.Context, resource schema.GroupVersionResource, namespace string) (bool, error) {
 	found, err := t.hasFirst(ctx, resource, namespace)
 	if !apierrors.IsNotFound(err) {

@@ -8,9 +8,9 @@ import (
 
 // newMetrics returns the metrics. They read the findings at each scrape: these may change at any time, and from more than one goroutine.
 func newMetrics(finding func(Kind) Finding) prometheus.Collector {
-	// Kinds are `Shoot`, `Plant`, `BackupEntry`, `SecretBinding`, `CredentialsBinding`, `Quota` and `Secret`; states are `served`,
-	// `absent` (certainly not served) and `unknown` (an API is down, a right is missing, or a cache is not filled). Replicas that do not
-	// lead fill no caches, so `served` there reads `unknown`.
+	// Kinds are `Shoot`, `Plant`, `BackupEntry`, `SecretBinding`, `CredentialsBinding`, `Quota` and `Secret`. States are `served`, `absent`
+	// (certainly not served) and `unknown` (an API is down, a right is missing, or a cache is not filled). Only the leader fills caches, so
+	// other replicas report `unknown` for a kind that is served.
 	served := prometheus.NewDesc("espalier_project_kind_served",
 		"Whether a kind that counts as use of projects is in that state (1) or not (0).", []string{"kind", "state"}, nil)
 	return process.Collector(func(out chan<- prometheus.Metric) {

@@ -25,11 +25,11 @@ type Object struct {
 	SecretBinding, CredentialsBinding string
 	// Binding is set for the kinds of Bindings only.
 	Binding *Binding
-	// Credentials is meaningful for Secrets only: true if the Secret may contain credentials with which Shoots are created. Secrets that
-	// were made for a Shoot do not.
+	// Credentials has a meaning for Secrets only. It is true if the Secret may contain credentials with which Shoots are created. It is false
+	// for a Secret that was made for a Shoot.
 	Credentials bool
-	// Referenced is true if a Secret or a Quota has the label of credentials to which SecretBindings or CredentialsBindings refer, with any
-	// value.
+	// Referenced is true if a Secret or a Quota has one of two labels, with any value: the label of the objects to which SecretBindings
+	// refer, or the label of the objects to which CredentialsBindings refer.
 	Referenced bool
 }
 

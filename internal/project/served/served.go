@@ -4,10 +4,16 @@
 // unavailable API, a missing right, a broken watch, or a watch that works again but has not caught up never looks as if there were no
 // objects. None of these keeps the process from starting or becoming ready.
 //
-// APIServices and CustomResourceDefinitions are watched as metadata. The API server is asked which kinds it serves only at the
-// start, when one of these changes and belongs to one of the groups, when the process becomes the leader, again after growing
-// pauses while the state of a kind is unknown, and once in a while if an aggregated API has said that it does not have a kind and a
-// caller asks for that kind. The watch of a kind begins when the kind is served, and ends when it is not.
+// APIServices and CustomResourceDefinitions are watched as metadata. The Tracker asks the API server which kinds it serves only in
+// these cases:
+//   - at the start, and when the process becomes the leader;
+//   - when an APIService or a CustomResourceDefinition of one of the groups changes;
+//   - when the watch of one of these kinds has filled its cache, or when it fails or works again;
+//   - after growing pauses, while the state of a kind is Unknown for a known reason (see needsRetry);
+//   - when a caller asks for a kind that an aggregated API did not have, if that answer is older than 5 minutes.
+//
+// The leader starts the watch of a kind when the kind is Served, and ends the watch when the kind is Absent. While the kind is Unknown, a
+// running watch goes on.
 package served
 
 import (

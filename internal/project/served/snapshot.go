@@ -18,8 +18,9 @@ type Snapshot struct {
 	objects  map[Kind][]*Object
 }
 
-// Snapshot asks the API server, not a cache. It returns an error if it cannot read everything. Only bindings, which may be in any
-// namespace, may be some seconds old; bindings that the cache has by then count too.
+// Snapshot reads from the API server, not from a cache. It returns an error if it cannot read one of the kinds; a kind that is not served
+// has no objects. Only lists of bindings, which may be in any namespace, may be some seconds old. For this reason the Snapshot also
+// contains the bindings that the cache has at that time.
 func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, error) {
 	s := &Snapshot{findings: map[Kind]Finding{}, objects: map[Kind][]*Object{}}
 	for _, kind := range []Kind{Plant, BackupEntry, Quota, Secret} {
@@ -45,8 +46,8 @@ func (t *Tracker) Snapshot(ctx context.Context, namespace string) (*Snapshot, er
 	return s, nil
 }
 
-// fillBindings adds the bindings of a kind that refer to credentials or a Quota of the namespace. SecretBindings are not listed if the
-// namespace has neither a Secret nor a Quota.
+// fillBindings adds the bindings of a kind that refer to credentials or a Quota of the namespace. It adds the bindings of a shared list
+// and the bindings in the cache. It adds no SecretBindings if the namespace has neither a Secret nor a Quota.
 func (t *Tracker) fillBindings(ctx context.Context, s *Snapshot, kind Kind, namespace string) error {
 	s.findings[kind] = Finding{State: Served}
 	if kind == SecretBinding && len(s.objects[Quota]) == 0 && len(s.objects[Secret]) == 0 {
@@ -103,8 +104,8 @@ func (s *Snapshot) Objects(kind Kind, index, key string) ([]*Object, Finding) {
 // sharedFor is how long callers get the same listing.
 const sharedFor = 5 * time.Second
 
-// shared lists the bindings of a kind once for all callers within some seconds: a listing covers the whole cluster, and there may be
-// thousands of callers.
+// shared lists the bindings of a kind once for all callers within five seconds: a list contains the bindings of the whole cluster, and
+// there may be thousands of callers.
 type shared struct {
 	list func(context.Context) ([]*Object, error)
 

@@ -42,16 +42,16 @@ func (r reader) all(ctx context.Context) ([]*Object, error) {
 // the same name and another UID is reported as a deletion and a creation, even if the watch missed the time in between.
 type Handler func(before, after *Object)
 
-// watch caches the objects of one resource, and knows whether the cache is complete. While its requests fail, the cache is outdated, and a
-// request that succeeds again does not mean that the missed events have arrived. After a failure everything is listed again, and only when
-// that list is in the store the cache counts as complete.
+// watch caches the objects of one resource, and knows whether the cache is complete. After a request of the watch has failed, the cache
+// may be outdated, and a later request that succeeds does not mean that the missed events have arrived. So after a failure the watch lists
+// all objects again. The cache counts as complete only when this list is in the store and a watch request has succeeded too.
 type watch struct {
 	read     reader
 	objects  toolscache.ThreadSafeStore // of *Object
 	handlers []Handler
 	changed  func()
-	// of is the UID of the CustomResourceDefinition or APIService that the objects belong to; stop ends the watch. Only the caller of
-	// newWatch uses both.
+	// The field of is the UID of the CustomResourceDefinition or APIService to which the objects belong. The function stop ends the watch.
+	// Only the caller of newWatch uses both fields.
 	of   types.UID
 	stop context.CancelFunc
 
@@ -64,8 +64,8 @@ type watch struct {
 
 var _ reflector.Receiver[*Object] = &watch{}
 
-// newWatch returns a watch that is not running yet. It calls changed whenever its finding changes, and the handlers for each change of its
-// objects, one after the other. Neither may block.
+// newWatch returns a watch that does not run yet. The watch calls changed when the State of its Finding changes, or when a reason appears
+// or disappears. For each change of an object it calls the handlers one after the other. Neither changed nor a handler may block.
 func newWatch(read reader, changed func(), handlers ...Handler) *watch {
 	return &watch{read: read, objects: newStore(), changed: changed, handlers: handlers}
 }
@@ -170,8 +170,8 @@ func (w *watch) changeState(change func()) {
 	}
 }
 
-// handleError records that events may be missing from now on. An expired version is not an error: a new list repairs it soon. Errors after
-// the end of the process are ignored.
+// handleError records that events may be missing from now on. It does not record an expired resource version as the last failure, because
+// a new list soon repairs the cache. It ignores errors after the end of the context.
 func (w *watch) handleError(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -10,9 +10,11 @@ import (
 
 // Annotations of Projects that this package sets and removes.
 const (
-	// AnnotationDeletionAnnounced is the time from which an unused project may be deleted, in RFC 3339 and UTC. It is set when the deletion
-	// is announced for the first time, and removed when the project is in use, is exempted, or is not to be deleted at all. A project
-	// without it has not been warned. A value that is no time, or is later than any possible date, is replaced.
+	// AnnotationDeletionAnnounced is the time from which an unused project may be deleted, in RFC 3339 and UTC. The controller sets the
+	// annotation when it announces the deletion for the first time, and changes it when the date of the deletion changes. The controller
+	// removes it when no deletion is near: for example, the project is in use or exempted, or the deletion is off. If no notice is required
+	// (Rules.Notice is 0), a project never has the annotation. The controller replaces or removes a value that is not a time, or that is
+	// later than any time that the controller could have written.
 	AnnotationDeletionAnnounced = "project.espalier.dev/deletion-announced"
 	// AnnotationConfirmedAt is set when this controller confirms the deletion of a project. It has the same value as
 	// confirmation.TimestampAnnotation. As long as both values are equal, the confirmation is this controller's own, and the controller

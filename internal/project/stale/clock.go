@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// drift is the accepted difference between the local time and the API server's. The API server's time has whole seconds, and was read some
-// requests ago.
+// drift is the accepted difference between the local time and the time of the API server. The time of the API server has whole seconds,
+// and its response takes some time to arrive.
 const drift = 5 * time.Minute
 
-// checkClock returns an error if the local time and the API server's differ too much. With a clock that jumps ahead, all unused projects
-// would be deleted at once.
+// checkClock returns an error if the local time and the time of the API server differ too much, or if it cannot read the time of the API
+// server. If the local clock jumped ahead, all unused projects would be deleted at once.
 func (r *Reconciler) checkClock(ctx context.Context) error {
 	if _, tests := r.Clock.(interface{ SetTime(t time.Time) }); tests {
 		return nil // a clock that a test sets has no counterpart at the API server

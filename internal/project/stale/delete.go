@@ -62,9 +62,10 @@ func (r *Reconciler) stillDue(ctx context.Context, project *corev1beta1.Project)
 	return false, r.writeStatus(ctx, project, p)
 }
 
-// confirm sets the annotations that a user must set before deleting a Project, and records that this controller has set them. If they are
-// set already, it writes nothing, so that a deletion that the API server refuses again and again causes no further writes. It fails if the
-// Project has changed since it was read.
+// confirm sets the annotation that confirms the deletion of a Project, and the annotations that show when it was set and that this
+// controller set it. If this controller has set them already, and no other client has confirmed later, confirm writes nothing: so a
+// deletion that the API server refuses again and again causes no further writes. confirm fails if the Project has changed since it was
+// read.
 func (r *Reconciler) confirm(ctx context.Context, project *corev1beta1.Project) error {
 	if confirmedByUs(project.Annotations) {
 		return nil

@@ -33,7 +33,7 @@ const (
 	// ReasonSuspended is a Warning Event about the APIService of Projects: projects are neither marked nor deleted, because the controller
 	// cannot find out whether they are used.
 	//
-	// Remedy: restore the API that the Event names, or grant the right.
+	// Remedy: restore the API that the Event names, or grant the missing right that it names.
 	ReasonSuspended = "StaleChecksSuspended"
 	// ReasonResumed is a Normal Event about the APIService of Projects: projects are marked and deleted again.
 	ReasonResumed = "StaleChecksResumed"
@@ -42,8 +42,9 @@ const (
 // source is the component that reports the Events.
 const source = "project-controller"
 
-// announce creates an Event about a Project; at is when the announced change happens. It creates one per day until then. first is true if
-// this process has not created this Event before. After a restart, each announcement that is due again costs one request.
+// announce creates an Event about a change of a Project. The argument at is the time of the change. Until this time, announce creates at
+// most one Event per day. The result first is true if this process has not created the Event before. After a restart, the process has no
+// record of its Events, so announce sends one request for each Event that exists already.
 func (r *Reconciler) announce(
 	ctx context.Context, project *corev1beta1.Project, now time.Time, reason string, at time.Time,
 ) (first bool, err error) {
@@ -89,8 +90,8 @@ func apiService() corev1.ObjectReference {
 	}
 }
 
-// createEvent creates an Event, unless it exists already. The name of the Event is derived from its key, so that it is not created twice
-// while the first one exists, even after a restart.
+// createEvent creates an Event, unless the Event exists already. The name of the Event is derived from the argument key. So while the
+// Event exists, no second Event with the same key is created, even after a restart.
 func (r *Reconciler) createEvent(
 	ctx context.Context, about corev1.ObjectReference, key string, now time.Time, eventType, reason, message string,
 ) error {

@@ -31,8 +31,9 @@ type judgedProjects struct {
 type projectState struct {
 	// undecided is true if the Project could not be judged.
 	undecided bool
-	// use is a use that the API server knows and the caches do not know yet; the zero value stands for none. It prevents that the Project is
-	// marked and cleared in turns. It lasts until the caches know the use too, or for a period.
+	// use is a use of the project that a read from the API server has found and that the caches do not show yet. The zero value means no use.
+	// The field prevents that the controller marks the Project as stale and removes the mark in turns. It is valid until the caches show a
+	// use, or until the time in it.
 	use liveUse
 	// events are the keys of the Events that this process has created.
 	events sets.Set[string]
@@ -57,8 +58,8 @@ func (m *judgedProjects) recordUse(name string, use liveUse) {
 	m.projects.Change(name, func(state *projectState) { state.use = use })
 }
 
-// completeUse returns the use that the caches show. If they show none, it returns the use that the last live check found, until the result
-// of that check is too old.
+// completeUse returns the argument cached if it contains a use from the caches. Otherwise it returns the use that the last check against
+// the API server found, until that use is too old. If there is no such use, it returns cached.
 func (m *judgedProjects) completeUse(name string, uid types.UID, now time.Time, cached usage.Verdict) (complete usage.Verdict) {
 	m.projects.Change(name, func(state *projectState) {
 		if cached.By != "" || state.use.uid != uid || !now.Before(state.use.until) {
@@ -88,8 +89,9 @@ func (m *judgedProjects) addEvent(name, key string) {
 // API server with Events.
 const minSuspensionInterval = 10 * time.Minute
 
-// suspend returns true if the caller must report the suspension. Otherwise it returns after how long to try again; 0 for never. A caller
-// that fails to report it calls retractSuspension.
+// suspend returns true if the caller must report the suspension. If it is too early for the report, again is the time until the caller
+// must call suspend again. If the suspension was reported already, again is 0. A caller that fails to send the report must call
+// retractSuspension.
 func (m *judgedProjects) suspend(now time.Time) (report bool, again time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,8 +25,8 @@ func (r *Reconciler) registerMetrics() {
 		r.staleMetrics())
 }
 
-// staleMetrics returns the metrics about stale Projects. They are missing before the cache is filled; the date is also missing if no
-// Project has one.
+// staleMetrics returns the metrics about stale Projects. No metric is present before the cache is filled. The metric of the days until the
+// deletion is also missing if no stale Project has a date.
 func (r *Reconciler) staleMetrics() prometheus.Collector {
 	// Counted when metrics are read, from the cache; absent while the cache is not filled.
 	marked := prometheus.NewDesc("espalier_project_stale", "Projects that are marked as stale.", nil, nil)

@@ -30,8 +30,8 @@ type Rules struct {
 	WithoutShoots bool
 }
 
-// RulesOf returns the rules of the sections of a defaulted configuration. It limits the numbers of days: a larger one means never, and must
-// not overflow into the past.
+// RulesOf returns the rules from two sections of a configuration whose defaults are set. It limits each number of days to config.MaxDays:
+// a larger number means never, and without the limit the sum of a time and the number of days could overflow into the past.
 func RulesOf(section config.ProjectController, own config.EspalierProject) Rules {
 	days := func(number *int) time.Duration { return time.Duration(min(*number, config.MaxDays)) * config.Day }
 	return Rules{
@@ -164,13 +164,14 @@ func (r Rules) planStale(f facts) plan {
 	return p
 }
 
-// late is how long after its date a project may still be deleted without an announcement. A process that runs all the time deletes a
-// project with a smaller delay, and users could see the date in the status long before.
+// late is how long after the date of its deletion a project may still be deleted without an announcement. A process that runs all the time
+// deletes a project with a smaller delay, and users could see the date in the status of the project long before.
 const late = time.Hour
 
-// announce decides which deletion to announce, given its date, and whether the project is due. A deletion that was not announced in
-// time, because deletion was Off or DryRun, the use was unknown or no process was running, is postponed until it has been announced
-// for as long as Notice demands.
+// announce decides which deletion to announce, and whether the project is due; end is the date of the deletion. If Notice is not 0, and
+// the deletion was not announced before its date, and the date is longer ago than the constant late, announce postpones the deletion until
+// it has been announced for the time in Notice. This happens if deletion was Off or DryRun, if the use was unknown, or if no process was
+// running.
 func (r Rules) announce(f facts, end time.Time, p *plan) {
 	if r.Notice > 0 && !f.now.Before(end) {
 		latest := f.now.UTC().Truncate(time.Second).Add(r.Notice)

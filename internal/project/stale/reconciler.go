@@ -1,10 +1,11 @@
 // Package stale finds projects that are not used, marks them as stale, and deletes them if they stay unused.
 //
-// It watches Projects and Namespaces and reads the caches of package served, all in the garden cluster. Of the status of a Project, it
-// writes two fields only. Before it deletes a Project, it reads the Project, its namespace and everything that counts as use from the
-// API server, because a cache may lag. Then it confirms the deletion in an annotation and deletes exactly the object that it has read. If
-// any step fails, nothing is deleted. While it is unknown whether a project is used, its status stays as it is. The process may stop after
-// any step: all state is in the status, the annotations and the Events, and the next pass continues from there.
+// The controller watches Projects and Namespaces, and reads the caches of package served, all in the garden cluster. In the status of a
+// Project, it writes two fields only; it also writes annotations. Before it deletes a Project, it reads the Project, its namespace and the
+// objects that count as use from the API server, because a cache may lag. Only lists of bindings may be some seconds old. Then it confirms
+// the deletion in an annotation, and deletes the Project only if it has not changed since. If any step fails, the Project is not deleted.
+// While it is unknown whether a project is used, the status of the project stays as it is. The process may stop after any step: all state
+// is in the status, the annotations and the Events, and the next pass continues from there.
 package stale
 
 import (
@@ -118,8 +119,9 @@ func (r *Reconciler) carryOut(ctx context.Context, judged *corev1beta1.Project, 
 	}
 }
 
-// gather collects the facts about a Project. It reads the namespace with the reader, and the objects that may use the project from
-// the caches.
+// gather collects the facts about a Project. It reads the namespace with the argument reader. If the rules need the use of the project, it
+// searches the argument caches for objects that use the project. If Shoots are not served, and the caches show no use and no obstacle, it
+// searches the API server for workloads.
 func (r *Reconciler) gather(ctx context.Context, reader client.Reader, caches usage.Caches, project *corev1beta1.Project) (facts, error) {
 	namespace := newNamespace()
 	if err := reader.Get(ctx, client.ObjectKey{Name: *project.Spec.Namespace}, namespace); err != nil {

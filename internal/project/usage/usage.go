@@ -1,10 +1,10 @@
-// Package usage finds out whether a project's namespace is in use. It reads the caches of package served, or a snapshot of the same, and
-// asks the API server itself only for Pods, workloads and volumes if Shoots are not served. It decides nothing else about a project, and
-// writes nothing.
+// Package usage finds out whether the namespace of a project is in use. It reads the caches of package served, or a snapshot of the same
+// objects. It sends requests to the API server only for Pods, workloads and volume claims, and only if Shoots are not served. It decides
+// nothing else about a project, and writes nothing.
 //
-// SecretBindings and CredentialsBindings count alike. Credentials of a CredentialsBinding that are no Secret, such as a WorkloadIdentity,
-// count as used if a Shoot uses the binding, without a check that they exist: the process does not watch such kinds, and an object that it
-// does not watch must not look unused.
+// SecretBindings and CredentialsBindings count alike. A CredentialsBinding may refer to credentials that are not a Secret, such as a
+// WorkloadIdentity. Such credentials count as used if a Shoot uses the binding. The package does not check that they exist: the process
+// does not watch such kinds, and an object that the process does not watch must not look unused.
 package usage
 
 import (
@@ -157,9 +157,9 @@ func isUsedByShoot(e *observer, binding *served.Object) bool {
 	return len(e.objects(served.Shoot, binding.Binding.UsedBy, served.Key(binding.Namespace, binding.Name))) > 0
 }
 
-// CheckServer is for clusters without Shoots: it asks the API server for Pods, workloads and volume claims in a namespace, and returns the
-// first resource of which there is an object. An error that would repeat, such as a missing right, makes the verdict undecided; other
-// failures are returned as errors, so that the caller retries soon.
+// CheckServer is for clusters without Shoots. It searches the API server for Pods, workloads and volume claims in a namespace, and stops
+// at the first resource that has an object there. If the API server would repeat an error, such as a missing right, and no object is
+// found, the verdict is undecided. CheckServer returns other errors, so that the caller retries soon.
 func CheckServer(ctx context.Context, exists ObjectExists, namespace string) (Verdict, error) {
 	verdict := Verdict{WithoutShoots: true}
 	for _, resource := range []schema.GroupVersionResource{

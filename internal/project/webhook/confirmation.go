@@ -12,13 +12,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// checkConfirmation refuses to delete Projects without the annotation confirmation.gardener.cloud/deletion=true. It judges by the
-// object that the API server sends, so that an annotation counts as soon as it is stored; it reads and writes nothing. For a
-// collection API servers send one review per object: when one is refused, others may already be deleted.
+// checkConfirmation refuses to delete objects without a confirmation: an annotation such as confirmation.gardener.cloud/deletion=true. It
+// reads the annotation in the object that the API server sends, so that the annotation counts as soon as it is stored. It sends no
+// requests. For the deletion of a collection, API servers send one review per object: when checkConfirmation refuses one object, other
+// objects may already be deleted.
 //
-// Only annotations count, so that an administrator can add other kinds, such as Shoots, to the rules of the webhook. It also refuses
-// to delete Projects with the propagation policy Foreground or Orphan. With these policies, the garbage collector deletes the
-// namespace, or removes its owner reference, before the controller knows whether there are Shoots in it and whether it is kept.
+// For this check it reads only annotations, so that an administrator can add other kinds, such as Shoots, to the rules of the webhook. It
+// also refuses to delete Projects with the propagation policy Foreground or Orphan. With these policies, the garbage collector deletes the
+// namespace, or removes the owner reference of the namespace, before the controller knows whether the namespace contains Shoots and
+// whether it is kept.
 func (Settings) checkConfirmation(_ context.Context, request *review.Request) review.Response {
 	if len(request.OldObject) == 0 {
 		return review.Errored(http.StatusInternalServerError, errors.New("no object found in admission request"))

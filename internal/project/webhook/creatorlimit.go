@@ -23,11 +23,12 @@ const pageSize = 500
 // namedInRefusal is how many Projects a refusal names.
 const namedInRefusal = 5
 
-// checkCreatorLimit limits the number of Projects that a user may create. It counts the existing Projects, also Projects that are
-// being deleted, by the user that created them and not by owner. It asks the API server each time and writes nothing.
+// checkCreatorLimit limits the number of Projects that a user may create. It counts the existing Projects that the user has created,
+// whether or not the user is the owner. It also counts Projects that are being deleted. If a limit is configured, it reads all Projects
+// from the API server for each request. It writes nothing.
 //
-// There are no exceptions: a user that needs more Projects asks another user to create them, or an administrator to raise the
-// limit. Requests in the same moment can exceed the limit, each by one.
+// No user is exempt: a user that needs more Projects asks another user to create them, or an administrator to raise the limit. Each
+// request that the API server processes at the same moment as another one can exceed the limit by one.
 func (s Settings) checkCreatorLimit(ctx context.Context, request *review.Request) review.Response {
 	limit := s.MaxProjectsPerCreator
 	if limit == 0 {

@@ -17,9 +17,10 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=get
 
-// checkNamespaceDeletion refuses to delete the namespaces of Projects: the controller deletes them with the Project, in the right
-// order. It reads the Project, and whether there are Shoots, from the API server and not from a cache, and writes nothing.
-// The selector of the webhook has only namespaces with the label of a project.
+// checkNamespaceDeletion refuses to delete the namespace of a Project that is not being deleted: the controller deletes the namespace with
+// the Project, in the right order. If the Project is being deleted, checkNamespaceDeletion refuses while the namespace contains Shoots. It
+// reads the Project, and whether there are Shoots, from the API server and not from a cache, and writes nothing. The selector of the
+// webhook selects only namespaces that have the label of a project.
 func (s Settings) checkNamespaceDeletion(ctx context.Context, request *review.Request) review.Response {
 	return respond(s.namespaceDeletionRefusal(ctx, request))
 }

@@ -16,11 +16,11 @@ import (
 // The Projects of a namespace are listed.
 // +kubebuilder:rbac:groups=core.gardener.cloud,resources=projects,verbs=list
 
-// checkNamespaceUse refuses Projects for a namespace that another Project has already. It asks the API server, not a
-// cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
+// checkNamespaceUse refuses a Project for a namespace that another Project has already. It sends a request to the API server, and does not
+// use a cache, each time a Project gets its namespace: at creation, or later by an update. It writes nothing.
 //
-// Two requests in the same moment can both pass. The namespace then belongs to the Project whose name is in its labels; the
-// other fails, reports that in its status, and never changes the namespace.
+// Two requests at the same moment can both pass. The namespace then belongs to the Project whose name is in the labels of the namespace.
+// The other Project fails, reports this in its status, and never changes the namespace.
 func (s Settings) checkNamespaceUse(ctx context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// setOwner records in a Project which user has created it, sets an owner, and keeps the owner among the members. It changes single fields,
-// and reads no object but the object under review. Objects that are being deleted stay as they are. API servers call setOwner after
-// normalize.
+// setOwner keeps the owner of a Project among the members. At creation, it also records which user has created the Project, and sets an
+// owner if the request names none. It changes single fields, and reads only the object under review. On updates, Projects that are being
+// deleted stay as they are. API servers call setOwner after normalize.
 func (Settings) setOwner(_ context.Context, request *review.Request) review.Response {
 	project := normalform.Project{}
 	if err := request.Decode(&project); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// planCreate records the user who creates a project, also if the request names another one, and gives the project an owner. The
-// creator is always a User, even if it is a ServiceAccount.
+// planCreate records the user who creates a project as the creator, even if the request names another creator. It gives the project an
+// owner if the request names none, and makes the owner a member. The creator is recorded with the kind User, even if it is a
+// ServiceAccount.
 func planCreate(spec *normalform.Spec, user string) patch.Patch {
 	changes := patch.Patch{}
 	if spec == nil {

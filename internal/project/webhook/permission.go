@@ -26,19 +26,19 @@ type Authorizer interface {
 	Allowed(ctx context.Context, user review.User, action Action, project string) (bool, error)
 }
 
-// checkPermission refuses changes of Projects for which the user needs a right of its own:
+// checkPermission refuses changes of Projects for which the user needs one of these rights and does not have it:
 //
-//   - manage-members to change the owner, human members or their roles, when memberships end, or to give a ServiceAccount
-//     a role that leads to more rights than its giver has: uam, serviceaccountmanager, or the role of an extension,
+//   - manage-members to change the owner, human members or their roles, or when memberships end, or to give a ServiceAccount a role that
+//     may lead to more rights than an admin has: uam, serviceaccountmanager, or the role of an extension,
 //   - modify-spec-tolerations-whitelist to change the whitelist of tolerations,
-//   - update of the subresource finalizers to remove the finalizer with which a Project waits until its namespace is released,
-//     or to add one with which the garbage collector acts before that.
+//   - update of the subresource finalizers to remove the finalizer with which a Project waits until its namespace is released, or to add a
+//     finalizer with which the garbage collector acts before that.
 //
-// The owner of a Project may change its members, their times and the owner without these rights. On updates the owner before
-// the update counts: no user can become the owner and change members in the same request.
+// The owner of a Project does not need manage-members, but needs the other two rights. On updates the owner before the update counts: no
+// user can become the owner and change members in the same request.
 //
-// It asks the authorizers of the API server about the user, and only if a request needs a right. It writes nothing
-// else, and reads nothing but the objects under review.
+// If a request needs a right, checkPermission creates a SubjectAccessReview, so that the authorizers of the API server decide. It writes
+// nothing else, and reads only the objects under review.
 func (s Settings) checkPermission(ctx context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {

@@ -27,9 +27,10 @@ type need struct {
 	change string
 }
 
-// planNeeds returns the rights that a change of a Project needs, in a fixed order. The argument before is nil at creation.
+// planNeeds returns the rights that a user needs to make a change of a Project, in a fixed order. The argument now is the Project after
+// the change. The argument before is the Project before the change, and nil at creation.
 //
-// The specs of both are compared in their normal form. So a field that is missing in an older object, and that a webhook adds to the
+// planNeeds compares the normal forms of the two specs. So a field that is missing in an older object, and that a webhook adds to the
 // request, does not count as a change by the user.
 func planNeeds(now, before *normalform.Project, user review.User) []need {
 	creation := before == nil
@@ -61,9 +62,9 @@ func planNeeds(now, before *normalform.Project, user review.User) []need {
 	return needs
 }
 
-// planFinalizers returns the rights that a change of finalizers needs. Without its own finalizer a Project is deleted before the
-// controller has checked its namespace. With finalizers of the garbage collector its dependents are deleted or orphaned while it
-// still exists. An owner needs these rights too.
+// planFinalizers returns the rights that a change of finalizers needs. A Project without the finalizer gardener is deleted before the
+// controller has checked its namespace. If a Project has a finalizer of the garbage collector, its dependents are deleted or orphaned
+// while the Project still exists. An owner needs these rights too.
 func planFinalizers(now, before []string) []need {
 	finalize := Action{Verb: "update", SubResource: "finalizers"}
 	var needs []need
@@ -108,8 +109,8 @@ type grant struct {
 	roles string
 }
 
-// grants returns the grants of the members except the owner. All roles of users and groups count. Of ServiceAccounts only roles
-// count that may give more rights than an admin has: an admin can act as each ServiceAccount of the namespace anyway.
+// grants returns the grants of all members except the owner. For users and groups, all roles count. For ServiceAccounts, a role counts
+// only if it may give more rights than an admin has: an admin can act as each ServiceAccount of the namespace anyway.
 func grants(members []*corev1beta1.ProjectMember, owner rbacv1.Subject) map[grant]struct{} {
 	found := make(map[grant]struct{}, len(members))
 	for _, member := range members {
@@ -143,8 +144,8 @@ func memberKey(s rbacv1.Subject) rbacv1.Subject {
 	return rbacv1.Subject{Kind: s.Kind, Name: s.Name}
 }
 
-// isHuman reports whether a member is a user or a group. A ServiceAccount is not, and neither is a user whose name is the user name of a
-// ServiceAccount. Groups of ServiceAccounts are groups.
+// isHuman reports whether a member is a group, or a user that is not a ServiceAccount. A user is a ServiceAccount if the name has the
+// prefix of the user names of ServiceAccounts. A group of ServiceAccounts counts as a group.
 func isHuman(s rbacv1.Subject) bool {
 	return s.Kind == rbacv1.GroupKind || s.Kind == rbacv1.UserKind && !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix)
 }

@@ -1,10 +1,10 @@
-// Package webhook is the admission of Projects. Handlers returns the table of its handlers, one for each concern: name and
-// path, the requests that API servers send, and how it answers. The server, the webhook configurations and the documentation
-// follow from the table. To add a handler, write a file with it and a file with its tests, and add a row.
+// Package webhook is the admission of Projects. Handlers returns the table of the handlers, one row for each concern: the name and path of
+// the handler, the requests that API servers send to it, and the function that answers. The server, the webhook configurations and the
+// documentation follow from the table. To add a handler, write a file with the handler and a file with its tests, and add a row.
 //
-// Each handler is a webhook of its own, so that an administrator can switch it off by registering the others only. Handlers allow or deny a
-// request, or change its object in the response; handlers send no writes to API servers. Rules that the schema of the CRD can express are
-// beside the types. Everything that happens after a Project is stored is done by the controllers.
+// Each handler is a webhook of its own, so that an administrator can switch off a handler by registering only the other handlers. Handlers
+// allow or deny a request, or change its object in the response; handlers do not change objects by requests to API servers. Rules that the
+// schema of the CRD can express are beside the types. The controllers do all work after a Project is stored.
 package webhook
 
 import (
@@ -135,8 +135,8 @@ func Declared() []registration.Webhook {
 	return all
 }
 
-// Configurations returns a function that builds the webhook configurations of all handlers for a certificate authority in PEM; with nil,
-// the configurations have none.
+// Configurations returns a function that builds the webhook configurations of all handlers. The argument of that function is the
+// certificate authority in PEM; with nil, the configurations contain no authority.
 func Configurations(own registration.Server) func(caBundle []byte) []client.Object {
 	return own.Configurations(shippedName, Declared()...)
 }

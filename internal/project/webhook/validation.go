@@ -11,8 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/project/webhook/normalform"
 )
 
-// validate refuses mistakes in Projects that the schema of their CRD cannot express: duplicate members and tolerations that differ
-// in their text, and ServiceAccounts that cannot exist. It reads nothing but the objects under review.
+// validate refuses mistakes in Projects that the schema of their CRD cannot express: duplicate members and duplicate tolerations whose
+// texts differ, and ServiceAccounts that cannot exist. It allows every update of a Project that is being deleted. It reads only the
+// objects under review.
 func (Settings) validate(_ context.Context, request *review.Request) review.Response {
 	now, before, err := decodeBoth(request)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 // maxFindings is the number of mistakes that are reported for one list.
 const maxFindings = 20
 
-// findMistakes returns the mistakes of a spec that it did not have before. So objects that were stored with a mistake before the webhook
-// was registered can still be changed elsewhere, and deleted. It checks new members and changed lists of tolerations. Before is nil
-// at creation.
+// findMistakes returns the mistakes of the spec now that the spec before did not have. It checks new members and changed lists of
+// tolerations. So an object that was stored with a mistake before the webhook was registered can still be changed elsewhere, and deleted.
+// The argument before is nil at creation.
 //
-// Both are compared in their normal form, with the owner among the members, because these changes come from other webhooks and not
-// from the user.
+// findMistakes compares the normal forms of the two specs, and counts the owner before the update as a member: other webhooks, and not the
+// user, add defaults and the owner.
 func findMistakes(now, before *normalform.Spec) field.ErrorList {
 	if now == nil {
 		return nil
@@ -61,9 +61,9 @@ func tolerationsOf(spec *normalform.Spec) corev1beta1.ProjectTolerations {
 	return *spec.Tolerations
 }
 
-// checkMembers finds ServiceAccounts that cannot exist, and duplicate members, where a ServiceAccount is the same under its own name and
-// under the name of the user which it authenticates as. Mistakes that concern only old members are not reported: old contains the number of
-// old members by subject, and checkMembers decrements it.
+// checkMembers finds ServiceAccounts that cannot exist, and duplicate members. A ServiceAccount and a user with the user name of this
+// ServiceAccount are duplicates. checkMembers does not report mistakes that concern only old members: the argument old contains the number
+// of old members by subject, and checkMembers decrements these numbers.
 func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[rbacv1.Subject]int) field.ErrorList {
 	var found field.ErrorList
 	seen := make(map[rbacv1.Subject]bool, len(members)) // with whether one of them is new
@@ -94,8 +94,8 @@ func checkMembers(at *field.Path, members []*corev1beta1.ProjectMember, old map[
 	return found
 }
 
-// checkSubject returns an error for a subject without identity (ok is false) and for a ServiceAccount that cannot exist. The schema checks
-// ServiceAccounts only for the owner, where that costs less.
+// checkSubject returns an error for a subject without identity (the argument ok is false) and for a ServiceAccount that cannot exist. The
+// schema makes this check only for the owner, because the check of a list in a schema costs more.
 func checkSubject(at *field.Path, s rbacv1.Subject, ok bool) field.ErrorList {
 	if !ok {
 		name := excerpt.Quoted(s.Name)
@@ -124,8 +124,8 @@ func describeSubject(s rbacv1.Subject) string {
 	return s.Kind + " " + s.Namespace + "/" + s.Name
 }
 
-// identityOf returns the ServiceAccount for a user that is one, and every other subject as it is. ok is false if the name of the user has
-// the prefix of ServiceAccounts, but too few parts.
+// identityOf returns the ServiceAccount if the subject is a user with the user name of a ServiceAccount, and otherwise the subject. The
+// result ok is false if the name of the user has the prefix of ServiceAccounts, but too few parts.
 func identityOf(s rbacv1.Subject) (rbacv1.Subject, bool) {
 	if s.Kind != rbacv1.UserKind || !strings.HasPrefix(s.Name, normalform.ServiceAccountPrefix) {
 		return s, true

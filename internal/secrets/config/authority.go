@@ -17,8 +17,8 @@ type Authority struct {
 	key            crypto.Signer
 }
 
-// ParseAuthority reads a certificate authority from the keys ca.crt and ca.key. It fails if the key does not belong to the certificate.
-// Errors do not contain the data.
+// ParseAuthority reads a certificate authority from the data keys ca.crt and ca.key. It fails if the private key does not belong to the
+// certificate. Its errors do not contain the data.
 func ParseAuthority(data map[string][]byte) (*Authority, error) {
 	certificate, err := ParseCertificate(data[DataKeyCACertificate])
 	if err != nil {

@@ -58,8 +58,8 @@ type Certificate struct {
 	DNSNames     []string
 	IPAddresses  []net.IP
 	Type         CertificateType
-	// SigningCA issues the certificate. The hash only depends on whether it is set: the name of a Secret also depends on the checksum of
-	// the data of the signing CA.
+	// SigningCA issues the certificate. The hash depends only on whether SigningCA is set, because the name of a Secret also depends on the
+	// checksum of the data of the signing CA.
 	SigningCA *Authority
 	PKCS      PKCS
 	// Validity defaults to 10 calendar years.
@@ -70,8 +70,9 @@ type Certificate struct {
 	IncludeCACertificateInServerChain bool
 }
 
-// CertificateOf describes the signed certificate in the data of a Secret, so that it can be issued again: the description has everything
-// but SigningCA, and the same validity. Its hash may differ from the hash of the description that the data was generated from.
+// CertificateOf describes the signed certificate in the data of a Secret, so that the certificate can be issued again. The description has
+// the same validity, and all fields except SigningCA. Its hash may differ from the hash of the description from which the data was
+// generated.
 func CertificateOf(name string, data map[string][]byte) (Certificate, error) {
 	chain, err := cert.ParseCertsPEM(data[DataKeyCertificate])
 	if err != nil {

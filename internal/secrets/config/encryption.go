@@ -23,8 +23,9 @@ type UsableEncryptionKey struct {
 	Secret string
 }
 
-// ParseEncryptionKey reads the data of a Secret of an EncryptionKey. Secrets without the data key `encoding` were created by Gardener
-// before 1.113: their text is handed to the API server as it is. Encoding it would make all encrypted data unreadable.
+// ParseEncryptionKey reads the data of the Secret of an EncryptionKey. Gardener before 1.113 created Secrets without the data key
+// `encoding`. ParseEncryptionKey does not encode the key in such a Secret, because the API server uses the stored text: an encoded text
+// would be another key, and the API server could not read the encrypted data.
 func ParseEncryptionKey(data map[string][]byte) (UsableEncryptionKey, error) {
 	key := UsableEncryptionKey{
 		Provider: cmp.Or(EncryptionProvider(data[DataKeyEncryptionProvider]), AESCBC),
@@ -72,8 +73,8 @@ type (
 	}
 )
 
-// YAML returns the EncryptionConfiguration. Neighboring keys of one provider share an entry. It fails for an unknown provider, and without
-// keys or resources.
+// YAML returns the EncryptionConfiguration. Neighboring keys of one provider share an entry. YAML fails if a provider is unknown, if there
+// are no keys, or if there are no resources.
 func (e Encryption) YAML() ([]byte, error) {
 	if len(e.Keys) == 0 || len(e.Resources)+len(e.Decrypted) == 0 {
 		return nil, errors.New("an encryption configuration needs a key and a resource")
@@ -118,8 +119,8 @@ func parseEncryption(configuration []byte) (encryptionFile, error) {
 	return file, nil
 }
 
-// ParseEncryptedResources returns the resources that an EncryptionConfiguration makes an API server write encrypted, and the resources
-// that it makes the API server write as plain text.
+// ParseEncryptedResources returns two lists of the resources in an EncryptionConfiguration: the resources that an API server with this
+// configuration writes encrypted, and the resources that it writes as plain text.
 func ParseEncryptedResources(configuration []byte) (encrypted, plain []string, err error) {
 	file, err := parseEncryption(configuration)
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// The config hash equals the hash of github.com/mitchellh/hashstructure/v2 (format 2, zero values ignored), computed from fields
-// that are spelled out. That library hashes the identifiers of Go types and fields. With it, renaming a Go identifier, or a new
-// field in x509.Certificate of a new Go release, would change the names of Secrets: new certificate authorities and lost encryption
-// keys. It is also archived.
+// The config hash equals the hash of github.com/mitchellh/hashstructure/v2 (format 2, zero values ignored). This package computes it from
+// a written list of fields. That library hashes the identifiers of Go types and fields: a renamed Go identifier, or a new field of
+// x509.Certificate in a new Go release, would change the names of Secrets. The result would be new certificate authorities and lost
+// encryption keys. The library is also archived.
 
 // field is one field of a hashed struct. Fields with a zero value do not enter the hash.
 type field struct {

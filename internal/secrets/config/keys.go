@@ -60,8 +60,8 @@ func authorizedKey(key *rsa.PublicKey) []byte {
 	return []byte(algorithm + " " + base64.StdEncoding.EncodeToString(blob) + "\n")
 }
 
-// positive returns the bytes of a number. If the first bit is set, it puts a zero byte in front: otherwise the bit would be read as a
-// sign.
+// positive returns the bytes of a number. If the first bit is set, it puts a zero byte in front of them: otherwise a reader would read the
+// bit as a sign.
 func positive(number *big.Int) []byte {
 	encoded := number.Bytes()
 	if len(encoded) > 0 && encoded[0]&0x80 != 0 {

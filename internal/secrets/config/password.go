@@ -89,8 +89,8 @@ func (c StaticTokens) Hash() uint64 {
 	return hashStruct("StaticTokenSecretConfig", text("Name", c.Name), dictionary("Tokens", c.Users, TokenUser.hash))
 }
 
-// Generate implements Config. The lines are sorted by the names of the users. A user without groups has no fourth column, because
-// kube-apiserver reads an empty one as a group with an empty name.
+// Generate implements Config. The lines are sorted by the keys of Users. The line of a user without groups has no fourth column, because
+// kube-apiserver reads an empty column as a group with an empty name.
 func (c StaticTokens) Generate(source Source) (map[string][]byte, error) {
 	var file strings.Builder
 	lines := csv.NewWriter(&file)

@@ -1,8 +1,8 @@
-// Package manager reads and writes the Secrets that internal/secrets decides about.
+// Package manager reads and writes Secrets; internal/secrets decides which.
 //
-// It lists the managed Secrets and the donors once when it starts, creates and patches Secrets when they are generated, and lists and
-// deletes Secrets at the clean-up. A Secret is created in one request with all its labels, and a bundle is written directly after the
-// Secret that it contains. If the process dies at any request, the next manager continues with the same names and the same data.
+// A Manager lists the managed Secrets and the donors once, in New. It creates and patches Secrets when they are generated, and lists and
+// deletes Secrets at the clean-up. It creates a Secret in one request with all labels, and writes a bundle directly after the Secret whose
+// content the bundle contains. If the process dies at any request, the next Manager continues with the same names and the same data.
 package manager
 
 import (
@@ -43,8 +43,9 @@ type Manager struct {
 	inventory *secrets.Inventory
 }
 
-// New reads the Secrets of the namespace. The client must read live: a Secret that a cache does not show yet would be generated again,
-// which costs a new key, although the Secret that exists is used then. The time of the source is set by the manager.
+// New reads the Secrets of the namespace. The client must read from the API server: if a cache does not show a Secret yet, the manager
+// would generate a new key first, and use the existing Secret only after the API server has refused the new Secret. The manager sets the
+// time of the source.
 func New(ctx context.Context, c client.Client, now clock.PassiveClock, source config.Source, options secrets.Options) (*Manager, error) {
 	m := &Manager{client: c, clock: now, source: source, options: options}
 	observed, err := m.list(ctx, m.managed())
@@ -62,10 +63,10 @@ func New(ctx context.Context, c client.Client, now clock.PassiveClock, source co
 // Observe reads the evidence for keys of a logical name, other than the current one.
 type Observe func(ctx context.Context, logicalName, current string) (secrets.Evidence, error)
 
-// Guard makes the manager generate new content for these logical names only if there is no evidence that old content was lost, and return
-// existing content only if no other content that was lost is in use. The manager calls observeUse for each request of such a name, and
-// needs only InUse and Confirmed of its evidence. It calls observe only if content is missing. Guard must be called before the first
-// request.
+// Guard protects the content of the given logical names. The manager then generates new content only if there is no evidence that old
+// content was lost. It returns existing content only if no other content is in use that was lost. The manager calls observeUse for each
+// request of such a name, and reads only InUse and Confirmed of the result. It calls observe only if content is missing. Call Guard before
+// the first request.
 func (m *Manager) Guard(logicalNames []string, observe, observeUse Observe) {
 	m.guarded, m.observe, m.observeUse = logicalNames, observe, observeUse
 }
@@ -114,8 +115,8 @@ func (m *Manager) Get(name string, class secrets.Class) (*corev1.Secret, bool) {
 	return secret.DeepCopy(), found
 }
 
-// Newest returns the newest Secret of a logical name, whether this manager has generated it or an earlier one; nil if there is none. The
-// order is in the comment of secrets.Inventory.Newest. It sends no request.
+// Newest returns the newest Secret of a logical name, nil if there is none. This manager or an earlier manager has generated the Secret.
+// The comment of secrets.Inventory.Newest defines the order. Newest sends no request.
 func (m *Manager) Newest(name string) *corev1.Secret {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,8 +132,8 @@ func (m *Manager) Former(logicalName string) (*corev1.Secret, error) {
 	return secret.DeepCopy(), err
 }
 
-// Before returns the newest Secret of a logical name from before a rotation that began at a time: see secrets.Inventory. It sends no
-// request.
+// Before returns the newest Secret of a logical name from before a rotation; began is the start of the rotation: see secrets.Inventory. It
+// sends no request.
 func (m *Manager) Before(logicalName string, began time.Time) (*corev1.Secret, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,9 +163,10 @@ func (m *Manager) EarlyAuthorities() []string {
 	return m.inventory.EarlyAuthorities()
 }
 
-// Cleanup deletes the Secrets of this identity that the generated Secrets do not need. It must only be called after all Secrets of the
-// reconciliation were generated: without any, it deletes all Secrets of the identity. Covers, if not nil, limits it: the function gets the
-// logical name of a Secret, or of the Secret that it bundles, and the name of the Secret itself.
+// Cleanup deletes the observed Secrets of this identity that are not the current, old or bundle Secret of a request. Call it only after
+// all Secrets of the reconciliation were generated: if no Secret was generated, Cleanup deletes all Secrets of the identity. If the
+// argument covers is not nil, Cleanup deletes only Secrets for which covers returns true. It calls covers with the name of the Secret, and
+// with the logical name of the Secret or, for a bundle, the logical name of the bundled Secret.
 func (m *Manager) Cleanup(ctx context.Context, covers func(logicalName, name string) bool) error {
 	listed, err := m.list(ctx, m.managed())
 	if err != nil {
@@ -190,9 +192,10 @@ func (m *Manager) Cleanup(ctx context.Context, covers func(logicalName, name str
 	return errors.Join(failures...)
 }
 
-// Renew issues signed certificates again that expire soon, or whose authority has renewed itself, without requests for them. The
-// authorities that renew themselves must have been generated before. It returns the texts that objects must use instead of others: see
-// secrets.Renewals. It deletes nothing, and can be repeated until the objects are changed.
+// Renew issues signed certificates again if they expire soon, or if their authority has renewed itself. It needs no requests for these
+// certificates. The authorities that renew themselves must have been generated before. The result replaced maps each outdated text in
+// objects to the text that must replace it: see secrets.Renewals. Renew deletes nothing, and can be repeated until all objects are
+// changed.
 func (m *Manager) Renew(ctx context.Context) (replaced map[string]string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -227,9 +230,9 @@ func (m *Manager) adopted(ctx context.Context, logicalName, name string) (*corev
 	return existing, m.inventory.CheckAdoption(logicalName, existing)
 }
 
-// Keep copies the observed Secrets of logical names, so that their data outlives them, and returns the number of copies that it wrote.
-// Origin is the value of secrets.LabelKeptFrom. A copy that was written before for the same origin does not change, so that Keep can be
-// repeated while a clean-up that follows it is not complete.
+// Keep copies the observed Secrets of logical names, so that their data stays when the Secrets are deleted. It returns the number of
+// copies that it wrote. The argument origin is the value of secrets.LabelKeptFrom. If a copy already exists for the same origin, Keep does
+// not change it. So Keep can be repeated until the clean-up that follows is complete.
 func (m *Manager) Keep(ctx context.Context, logicalNames []string, origin string) (int, error) {
 	m.mu.Lock()
 	kept := m.inventory.Kept(logicalNames, origin)
@@ -327,8 +330,8 @@ func (m *Manager) writer() client.FieldOwner {
 
 // LostError is returned instead of a key or authority that would replace one that was lost.
 type LostError struct {
-	// Name is the value by which a user confirms the loss: the name of the Secret, after the names of Secrets whose loss was confirmed before
-	// and must stay confirmed. Empty: a confirmation is no remedy, and Problem names another remedy.
+	// Name is the value by which a user confirms the loss. It is the name of the Secret. Before it are the names of the Secrets whose loss
+	// was confirmed earlier and must stay confirmed. If Name is empty, a confirmation does not help, and Problem names another remedy.
 	Name string
 	// Problem is a sentence without a period that names the Secret and the evidence for the old key.
 	Problem string
@@ -336,8 +339,8 @@ type LostError struct {
 
 func (e *LostError) Error() string { return e.Problem }
 
-// checkLost fails if the Secret of a guarded request must not be generated, because another one was lost, or must not be used instead of
-// it.
+// checkLost returns an error in two cases, if the request is guarded. The Secret does not exist and must not be generated, because another
+// Secret was lost. Or the Secret exists and must not be used instead of another Secret that was lost.
 func (m *Manager) checkLost(ctx context.Context, request secrets.Request) error {
 	logicalName := request.Config.LogicalName()
 	if !slices.Contains(m.guarded, logicalName) {
@@ -367,7 +370,8 @@ func (m *Manager) checkUsed(ctx context.Context, logicalName, current string) er
 		m.options.Namespace, lost.Name, current, lost.User)}
 }
 
-// checkMissing fails if the Secret of a guarded request does not exist, and must not be generated.
+// checkMissing fails if the Secret of a guarded request does not exist, and must not be generated. If the Secret exists, but has lost its
+// labels, checkUsed decides.
 func (m *Manager) checkMissing(ctx context.Context, request secrets.Request) error {
 	logicalName := request.Config.LogicalName()
 	missing, err := m.inventory.Missing(request, m.clock.Now())

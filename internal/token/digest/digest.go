@@ -1,6 +1,6 @@
 // Package digest reduces the contents of a token Secret to the facts that decisions need: which keys exist, when the token expires, and a
 // hash of the certificate authority. A digest contains no credential. The cache of the token requestor stores digests, so that the
-// requestor does not have to read a Secret again, not even after a restart.
+// requestor can decide whether a Secret needs a new token without a request for each Secret, even after a restart.
 package digest
 
 import (
@@ -69,8 +69,9 @@ func Hash(ca []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Strip is a transform for caches of Secrets. It keeps the identity of the Secret, the labels and annotations that the token requestor
-// reads, and the digest. Other annotations may contain anything: for example, kubectl stores the manifest with all contents in one.
+// Strip is a transform for caches of Secrets. It keeps the namespace, name, UID and resource version of the Secret, the labels and
+// annotations that the token requestor reads, and the digest. Other annotations may contain any text: for example, the annotation of
+// kubectl contains the manifest with all contents.
 func Strip(object any) (any, error) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok || secret.StringData != nil {
@@ -130,8 +131,8 @@ func annotations() []string {
 	}
 }
 
-// Expiry returns the expiry time that a token itself states; zero if it is not a JSON web token or states none. It does not check the
-// signature: only the API server that issued the token can do so.
+// Expiry returns the expiry time in a token. It returns zero if the token is not a JSON web token, or contains no possible expiry time. It
+// does not check the signature: only the API server that issued the token can do so.
 func Expiry(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

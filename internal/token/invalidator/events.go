@@ -11,8 +11,8 @@ const (
 	// ReasonInvalidated is a Normal Event about a Secret of the target: the Secret was marked, so that the webhook overwrites its token.
 	// The Event is in the target too.
 	ReasonInvalidated = "TokenInvalidated"
-	// ReasonRestored is a Normal Event about a Secret of the target: the mark was removed, so that a new token is issued. The Event is in
-	// the target too.
+	// ReasonRestored is a Normal Event about a Secret of the target: the mark was removed, so that a new token is issued. The Event is also
+	// created in the target, not in the source.
 	ReasonRestored = "TokenRestored"
 )
 

@@ -23,9 +23,9 @@ func newSecret() *metav1.PartialObjectMetadata {
 	return secret
 }
 
-// newInformer returns the informer of a cache of Secrets. It stores the metadata of Secrets that name a ServiceAccount in their
-// annotation. The API server has no selector for annotations, so it sends the metadata of all Secrets; the informer drops the
-// others before they are stored.
+// newInformer returns the informer of a cache of Secrets. The informer stores the metadata of Secrets that name a ServiceAccount in their
+// annotation. API servers have no selector for annotations, so they send the metadata of all Secrets; the informer drops all other Secrets
+// and does not store them.
 func newInformer(
 	secrets cache.ListerWatcher, example runtime.Object, _ time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {
@@ -40,9 +40,10 @@ func names(secret metav1.Object) string {
 
 func accountIndex(secret client.Object) []string { return []string{names(secret)} }
 
-// sift reduces an event about a Secret that names a ServiceAccount to the fields that decisions need. For another Secret that is listed or
-// created, it passes only the resource version, so that an interrupted watch continues at the right place. It turns the change of another
-// Secret into a deletion, because the Secret may have named a ServiceAccount before.
+// sift reduces an event. If the Secret names a ServiceAccount, sift keeps only the fields that decisions need. If a Secret without such a
+// name is listed or created, sift passes only its resource version, so that an interrupted watch continues at the right place. If such a
+// Secret is changed, sift turns the change into a deletion, because the Secret may have named a ServiceAccount before. It does not change
+// other events.
 func sift(event watch.Event) watch.Event {
 	secret, ok := event.Object.(*metav1.PartialObjectMetadata)
 	switch {

@@ -1,10 +1,10 @@
 // Package invalidator marks static ServiceAccount tokens of the target cluster that no Pod needs. A webhook overwrites marked tokens. When
-// a token is needed again, the invalidator removes the mark. It writes labels only.
+// a token is needed again, the invalidator removes the mark. It writes labels, and sends Events about them. It changes nothing else.
 //
-// The invalidator watches ServiceAccounts and the metadata of Secrets; it keeps the metadata of Secrets that name a ServiceAccount in their
-// annotation. It lists Pods live, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
+// The invalidator watches ServiceAccounts and the metadata of Secrets; it keeps the metadata of Secrets that name a ServiceAccount in
+// their annotation. It lists Pods from the API server, and only before it marks a Secret: a Pod that mounts the Secret may need the token.
 //
-// If the process dies, the next one reads the labels and continues.
+// If the process dies, the next process reads the labels and continues.
 package invalidator
 
 import (

@@ -45,9 +45,10 @@ func Decode(data []byte) (*Config, error) {
 // Token returns the token of the user of the current context; it is empty if there is none.
 func (c *Config) Token() string { return c.user.Token }
 
-// SetToken sets the token of the user of the current context, and removes other credentials of the user: clients prefer a tokenFile to the
-// token, and API servers prefer a client certificate; clients refuse a token beside a user name and password, and auth providers that they
-// do not have. An exec plugin stays: client-go does not run it if there is a token.
+// SetToken sets the token of the user of the current context, and removes the other credentials of this user: clients prefer a tokenFile
+// to the token; API servers prefer a client certificate to the token; clients refuse a token together with a user name and password;
+// clients also refuse an auth provider that they do not have. SetToken keeps an exec plugin: client-go does not run the plugin if there is
+// a token.
 func (c *Config) SetToken(token string) {
 	u := c.user
 	u.Token = token
@@ -85,8 +86,8 @@ func (c *Config) CA() []byte {
 	return cluster.CertificateAuthorityData
 }
 
-// SetCA sets the certificate authority, in PEM, of the cluster of the current context, and removes insecure-skip-tls-verify and the name of
-// a file with an authority, which clients refuse beside it. It returns an error if there is no such cluster.
+// SetCA sets the certificate authority, in PEM, of the cluster of the current context. It removes insecure-skip-tls-verify and the name of
+// a file with an authority: clients refuse each of them together with the authority. It returns an error if the cluster does not exist.
 func (c *Config) SetCA(ca []byte) error {
 	cluster := c.all.Clusters[c.cluster]
 	if cluster == nil {

@@ -17,8 +17,9 @@ type holder struct {
 	remote bool
 }
 
-// fault classifies an error about the contents of a holder. A Secret of the source is watched, so an edit triggers the next attempt. A
-// target Secret is not watched, so it must be read again later.
+// fault classifies an error about the contents of a holder. A Secret of the source is watched, so an edit of the Secret triggers the next
+// attempt. A target Secret is not watched, so the controller must read it again later: fault returns the error unchanged, which causes a
+// retry.
 func (h holder) fault(err error) error {
 	if h.remote {
 		return err

@@ -48,8 +48,8 @@ type issued struct {
 // changes are the keys of a Secret's data to set, or to remove if the value is nil. Encoded as JSON, they are a merge patch of the data.
 type changes map[string][]byte
 
-// prepared returns the kubeconfig of a Secret with the certificate authority set, unless ca is nil, and without a new token yet. It returns
-// nil if the Secret contains no kubeconfig.
+// prepared decodes the kubeconfig in content, and sets its certificate authority if ca is not nil. It does not set the token. It returns
+// nil if the Secret contains no kubeconfig (content is nil).
 func prepared(content, ca []byte) (*kubeconfig.Config, error) {
 	if content == nil {
 		return nil, nil
@@ -98,9 +98,10 @@ func (c changes) applyTo(secret *corev1.Secret) {
 	}
 }
 
-// patchFor returns the merge patch for the Secret with the renewal time in our annotation. The API server refuses it if the Secret has
-// another version: another client may be changing the kubeconfig. The changes must not be nil: as null, they would remove all data of the
-// Secret.
+// patchFor returns the merge patch for the Secret of the source. The patch writes the renewal time into the annotation of the requestor,
+// and the changes c into the data. It also removes the annotation by which a user asks for a new token. The API server refuses the patch
+// if the Secret has another version: another client may have changed the kubeconfig. The argument c must not be nil, because null in the
+// patch would remove all data of the Secret.
 func patchFor(version string, renewAt time.Time, c changes) ([]byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{

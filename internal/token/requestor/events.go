@@ -9,8 +9,8 @@ import (
 
 // Reasons of the Events about Secrets of the source.
 const (
-	// ReasonRequestFailed is a Warning Event about a Secret of the source: it has no token, and gets none before the fault in the note is
-	// corrected.
+	// ReasonRequestFailed is a Warning Event about a Secret of the source: the Secret has no token, and gets none before a user corrects the
+	// fault in the note of the Event.
 	ReasonRequestFailed = "TokenRequestFailed"
 	// ReasonRenewalFailed is a Warning Event about a Secret of the source: its token could not be renewed; the old token is still in it.
 	ReasonRenewalFailed = "TokenRenewalFailed"

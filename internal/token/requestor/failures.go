@@ -82,8 +82,8 @@ func aboutToken(of types.NamespacedName, err error) error {
 	return fmt.Errorf("request token of ServiceAccount %s: %w%s", of, err, remedy)
 }
 
-// alreadyExpired returns the error for a token whose lifetime is too short to be useful. The text contains no time, so that it is the same
-// in each attempt.
+// alreadyExpired returns the error for a new token whose lifetime is too short to be useful. The text of the error contains no time, so
+// that each attempt returns the same text.
 func alreadyExpired(of order) error {
 	return fmt.Errorf("request token of ServiceAccount %s: by the clock of this process, the new token expires in less than %s: "+
 		"that clock and the one of the target's API server differ by about its lifetime (%s) or more, or the API server does not say when "+

@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/config"
 )
 
-// Limits define the tokens that Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one
-// namespace must not get the rights of ServiceAccounts of other namespaces: all fields but the first two apply only if source and
-// target are, or may be, one cluster.
+// Limits define the tokens that Secrets may ask for. If source and target are one cluster, a user who may write Secrets of one namespace
+// must not get the rights of ServiceAccounts of other namespaces. All fields except TargetNamespace and TargetNamespaces apply only if
+// source and target are one cluster, or may be one cluster.
 type Limits struct {
 	// TargetNamespace is the namespace of all ServiceAccounts; empty: the Secrets name it.
 	TargetNamespace string
@@ -24,8 +24,8 @@ type Limits struct {
 	OwnNamespace string
 	// SourceNamespaces are the namespaces of the source to work in; empty: all.
 	SourceNamespaces []string
-	// Allowed extends the limits. Its scope never includes the system namespaces, which are kube-system and OwnNamespace. If the scope is
-	// empty, the namespaces in the other fields apply.
+	// Allowed extends the limits. The scope in it never includes the system namespaces, which are kube-system and OwnNamespace: there, only
+	// the listed SystemServiceAccounts are allowed. If the scope is empty, the namespaces in the other fields apply.
 	Allowed config.EspalierTokenSameCluster
 }
 
@@ -42,8 +42,8 @@ const (
 		"or allow it with " + scopeSetting + ": AllNamespaces"
 )
 
-// RefuseUnrestricted must be called if source and target are one cluster. It returns an error with the remedy if the namespace of this
-// process is not known, or if the configuration neither restricts the tokens that Secrets may ask for nor explicitly allows all.
+// RefuseUnrestricted returns an error with the remedy in two cases: the namespace of this process is not known, or the configuration
+// neither restricts the tokens that Secrets may ask for nor explicitly allows all tokens. Call it if source and target are one cluster.
 func (l Limits) RefuseUnrestricted() error {
 	switch {
 	case l.OwnNamespace == "":
@@ -107,9 +107,9 @@ func (i instance) allowsTarget(target types.NamespacedName, from string) error {
 	return i.inScope(kindTargetSecret, target, from, len(i.TargetNamespaces) > 0 || target.Namespace == i.TargetNamespace)
 }
 
-// inScope returns an error if a Secret of the namespace from may not name this object, which is outside of the system namespaces. The
-// argument restricted is true if settings about the target name the namespace of the object or limit it. The namespaces of the source limit
-// the target, too.
+// inScope returns an error if a Secret of the namespace from may not name this object. The object is in a namespace that is not protected,
+// or is a listed SystemServiceAccount. The argument restricted is true if settings about the target name the namespace of the object, or
+// limit the namespaces of the target. If they do not, the namespaces of the source limit the target, too.
 func (i instance) inScope(kind string, object types.NamespacedName, from string, restricted bool) error {
 	switch {
 	case object.Namespace == from, i.Allowed.Scope == config.TokenScopeAllNamespaces:

@@ -23,8 +23,8 @@ type order struct {
 
 // entry is the memory about one Secret of the source.
 type entry struct {
-	// superseded is the version of the Secret that this process has overwritten. While the cache shows this version, the event of the write
-	// has not arrived.
+	// superseded is the version of the Secret over which this process has written. While the cache shows this version, the event for that
+	// write has not arrived.
 	superseded string
 	// failure is the failure that was last reported; empty if there is none.
 	failure string
@@ -36,8 +36,8 @@ type entry struct {
 	expiry time.Time
 }
 
-// Memory stores the result of the last reconciliation of each Secret. A restart only causes a repeated Event, and loses a token that was
-// not written yet. All methods may be called concurrently.
+// Memory stores the result of the last reconciliation of each Secret. A restart of the process loses it: an Event may be sent again, and a
+// token that was issued but not written is lost. All methods may be called concurrently.
 type Memory struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]*entry

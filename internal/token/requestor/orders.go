@@ -159,8 +159,8 @@ func ownTarget() error {
 		resourcesv1alpha1.TokenRequestorTargetSecretNamespace, resourcesv1alpha1.TokenRequestorTargetSecretName)}
 }
 
-// forced reports whether the user asks for a new token now. A value that cannot be parsed counts as a request, because an additional token
-// does no harm.
+// forced reports whether the user asks for a new token now. A value of the annotation that cannot be parsed counts as true, because an
+// additional token does no harm.
 func forced(annotations map[string]string) bool {
 	text, found := annotations[resourcesv1alpha1.RenewToken]
 	if !found {

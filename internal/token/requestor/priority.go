@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/token/digest"
 )
 
-// Priorities in the queue; a higher one is served first. So after a downtime, or while requests are slow, Secrets without a working token
-// come first.
+// Priorities in the queue; the queue returns a request with a higher priority first. So after a downtime, or while requests are slow,
+// Secrets without a working token come first.
 const (
 	// priorityExpired: the token that a client may be using has expired.
 	priorityExpired = 30
@@ -40,8 +40,8 @@ func urgency(now time.Time, annotations map[string]string, d digest.Digest) int 
 	return priorityNone
 }
 
-// expiryOf returns the expiry of a token: the time that the token states, else the latest time that is possible with its renewal time. It
-// returns zero if both are unknown.
+// expiryOf returns the expiry time of a token: the time in the token or, if that is not known, the latest time that is possible with the
+// renewal time of the token. It returns zero if both times are unknown.
 func expiryOf(annotations map[string]string, d digest.Digest) time.Time {
 	if !d.Expiry.IsZero() {
 		return d.Expiry

@@ -1,13 +1,14 @@
 // Package requestor keeps short-lived ServiceAccount tokens of the target cluster in Secrets of the source cluster, for programs that run
 // in the source and use the API server of the target.
 //
-// It watches Secrets of the source that carry the label resources.gardener.cloud/purpose: token-requestor; the API server sends no others.
-// It stores only a digest of their contents (see package digest). The digest shows whether a token exists and when it expires, so that an
-// unchanged Secret costs no request, and a restart costs one list. In the target it reads and writes the ServiceAccount, requests the
-// token, and reads and writes the target Secret if there is one, all without a cache. Then it patches the Secret of the source.
+// It watches Secrets of the source that have the label resources.gardener.cloud/purpose: token-requestor; the API server sends no other
+// Secrets. It stores only a digest of their contents (see package digest). The digest shows whether a token exists and when it expires. So
+// an unchanged Secret costs no request, and a restart costs one list. If the token is in a target Secret, each check also reads the target
+// Secret. In the target, the requestor reads and writes the ServiceAccount, requests the token, and reads and writes the target Secret if
+// there is one, all without a cache. Then it patches the Secret of the source.
 //
-// If the process dies after a token was issued and before it was written, that token is lost, and the next process requests another one. If
-// it dies between the writes to target and source, the next process renews the token in the target once more.
+// If the process dies after a token was issued and before the token was written, the token is lost, and the next process requests another
+// token. If the process dies between the writes to target and source, the next process renews the token in the target once more.
 package requestor
 
 import (
@@ -67,8 +68,8 @@ type Reconciler struct {
 	Limits Limits
 	// Own are the settings of the requestor. Limits combine some of them with the namespaces of the connections.
 	Own config.EspalierToken
-	// SameCluster reports whether source and target are one cluster. It returns an error if this is not known; then the limits for one
-	// cluster apply.
+	// SameCluster reports whether source and target are one cluster. It returns an error if the process does not know this yet; until then,
+	// the limits for one cluster apply.
 	SameCluster func(context.Context) (bool, error)
 }
 
@@ -186,8 +187,8 @@ func (w *work) holder() holder {
 	return holder{found: true, digest: digest.Of(w.targetSecret), remote: true}
 }
 
-// isItsOwnTarget reports whether the target Secret is the Secret that names it. This can happen if source and target are one cluster, but
-// the process does not notice it, for example because the cluster has two addresses.
+// isItsOwnTarget reports whether the target Secret and the Secret of the source are the same object. This can happen if source and target
+// are one cluster and the process does not notice it, for example because the cluster has two addresses.
 func (w *work) isItsOwnTarget() bool {
 	return w.targetSecret != nil && w.targetSecret.UID == w.secret.UID
 }

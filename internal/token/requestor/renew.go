@@ -95,8 +95,9 @@ func (r *Reconciler) createAccount(ctx context.Context, wanted account) (types.U
 	return object.UID, nil
 }
 
-// holderContent returns the kubeconfig into which the token is to be written; nil if there is none. It reads the Secret live, because no
-// cache has its contents.
+// holderContent returns the kubeconfig into which the token is to be written, nil if the Secret has no kubeconfig. It reads the target
+// Secret, or the Secret of the source if that has a kubeconfig, from the API server: no cache has the contents of these Secrets. It fails
+// if the token could not be written into the Secret.
 func (r *Reconciler) holderContent(ctx context.Context, w *work) ([]byte, error) {
 	if w.target != nil && !w.targetRead {
 		if err := r.readTarget(ctx, w); err != nil {

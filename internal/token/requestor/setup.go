@@ -29,8 +29,8 @@ const (
 	longestPause  = 5 * time.Minute
 )
 
-// SourceCache returns the options of the source's cache: digests of the Secrets with our purpose label and, if class is not nil, of that
-// class.
+// SourceCache returns the options of the cache of the source. The cache contains digests of the Secrets that have the purpose label of the
+// token requestor. If class is not nil, it contains only Secrets of that class.
 func SourceCache(class *string) map[client.Object]cache.ByObject {
 	wanted := labels.Set{resourcesv1alpha1.ResourcePurpose: resourcesv1alpha1.PurposeTokenRequestor}
 	if class != nil {

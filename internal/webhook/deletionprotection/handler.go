@@ -1,9 +1,10 @@
-// Package deletionprotection refuses to delete custom resources that a whole cluster depends on, and the definitions of their kinds, unless
-// a user has annotated the object before: confirmation.gardener.cloud/deletion=true.
+// Package deletionprotection refuses to delete custom resources on which a whole cluster depends, and the definitions of their kinds. It
+// allows the deletion if a user has confirmed it by an annotation on the object, such as confirmation.gardener.cloud/deletion=true.
 //
-// It writes nothing. It reads only for DELETECOLLECTION, and then live: the deletion must see annotations that were set a moment ago. API
-// servers send one review for each object of a collection, without its name, and a review does not contain the selectors of the user. So
-// the handler allows each deletion only if all objects of the kind in the namespace, or all protected definitions, are confirmed.
+// It writes nothing. It reads from the API server only for DELETECOLLECTION, and without a cache: it must see annotations that were set a
+// moment ago. For a collection, API servers send one review for each object, without the name of the object, and a review does not contain
+// the selectors of the user. So the handler allows the deletion of each object only if all objects of the kind in the namespace are
+// confirmed. For definitions, all protected definitions must be confirmed.
 //
 // The webhook configuration selects definitions by the label gardener.cloud/deletion-protected=true.
 package deletionprotection

@@ -16,9 +16,9 @@ import (
 // maxDifferences is the maximum number of differences in one text.
 const maxDifferences = 10
 
-// differences returns the fields in which two values of one type differ: "<path>: <now> != <before>", in the order of fields and of keys;
-// paths consist of Go names. This is the format of github.com/go-test/deep, which Gardener uses. Semantically equal values are no
-// difference, and values that may contain secrets are not shown.
+// differences returns the first 10 fields in which two values of one type differ, each as "<path>: <now> != <before>", in the order of
+// fields and of keys. The paths consist of Go names. This is the format of github.com/go-test/deep, which Gardener uses. Semantically
+// equal values count as equal. Values that may contain secrets are not shown.
 func differences[T any](now, before *T) []string {
 	c := comparison{}
 	c.compare("", reflect.ValueOf(now).Elem(), reflect.ValueOf(before).Elem())

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Limits for large objects: no user reads a long response, and the error texts are joined in a way whose time grows with the square of
-// their length.
+// These are limits for large objects: no user reads a long response, and the time to join the error texts grows with the square of their
+// length.
 const (
 	// maxFindings is the maximum number of errors, and maxText the maximum of their total length in bytes. Further errors are dropped.
 	maxFindings = 1000

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// object is the part of an object that the handler reads.
+// object is the part of a custom resource that the handler reads.
 //
-// The types of specifications contain every field of the kind, not only fields with rules, because no field of a specification may change
-// while the object is being deleted. Their Go names are part of the texts that describe a change.
+// The Go types of specifications contain every field of the kind, not only fields with rules, because no field of a specification may
+// change while the object is being deleted. The Go names of these types and fields are part of the texts that describe a change.
 type object[Spec, Status any] struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

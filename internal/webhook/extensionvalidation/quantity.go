@@ -9,8 +9,8 @@ import (
 )
 
 // quantity is a resource.Quantity that refuses extreme exponents. To decode 1e-2000000000, Kubernetes computes every digit before it
-// rounds, which takes minutes: any user who may write an object could block the server. For the units between n and E, the smallest and the
-// largest one, two digits of an exponent are enough.
+// rounds, which takes minutes: any user who may write an object could block the server. Two digits of an exponent are enough for all
+// units, from n (the smallest) to E (the largest).
 type quantity struct{ resource.Quantity }
 
 const (

@@ -43,8 +43,8 @@ type specField struct {
 	indexes [][]int
 }
 
-// fieldsOf returns the fields of a type by their paths. It panics if a field does not exist: then the table of kinds is wrong, and every
-// test that reads the table fails.
+// fieldsOf returns the fields of a type by their paths. It panics if a field does not exist. In this case the table of kinds is wrong, and
+// every test that reads the table fails.
 func fieldsOf[Spec any](paths []string) []specField {
 	found := make([]specField, 0, len(paths))
 	for _, path := range paths {
@@ -80,8 +80,9 @@ func (f specField) of(spec any) reflect.Value {
 	return value
 }
 
-// validate returns the errors of a new object, or of an update if before is not nil. An object that is being deleted may be invalid if its
-// specification stays the same: otherwise no finalizer could be removed from an object that is older than a rule.
+// validate returns the errors of a new object, or of an update if before is not nil. If an object is being deleted and its specification
+// stays the same, validate checks only the change of the metadata: otherwise no finalizer could be removed from an object that is older
+// than a rule.
 func (r *rules[Spec, Status]) validate(now, before *object[Spec, Status]) field.ErrorList {
 	var found findings
 	if before != nil {

@@ -114,8 +114,8 @@ func (f *findings) capacity(path *field.Path, name corev1.ResourceName, quantity
 	}
 }
 
-// isInteger reports whether a resource is counted in whole numbers: numbers of objects, and devices, whose resources have names with a
-// domain.
+// isInteger reports whether a resource is counted in whole numbers. Such resources are numbers of objects, and devices: the name of a
+// device has a domain other than kubernetes.io.
 func isInteger(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,

@@ -16,7 +16,7 @@ import (
 
 const considerHints = "endpoint-slice-hints.resources.gardener.cloud/consider"
 
-// endpointSliceHints keeps traffic in its zone: it sets the hints of each endpoint in an EndpointSlice to the endpoint's own zone, so that
+// endpointSliceHints keeps traffic in its zone. For each endpoint with a zone in an EndpointSlice, it sets the hints to this zone, so that
 // only clients in this zone use the endpoint.
 func endpointSliceHints() Handler {
 	return Handler{
@@ -57,8 +57,9 @@ type endpoint struct {
 	Hints *endpointHints `json:"hints"`
 }
 
-// endpointHints is the part of the hints that the handler reads. Its field Others contains hints that are not zones. The field Others of a
-// zone contains the fields of the zone other than the name. If one of these fields is not empty, the handler replaces the hints.
+// endpointHints is the part of the hints that the handler reads. The field Others of endpointHints contains hints that are not zones. The
+// field Others of hintedZone contains the fields of a zone except the name. If one of these two fields is not empty, the handler replaces
+// the hints.
 type endpointHints struct {
 	ForZones []hintedZone   `json:"forZones"`
 	Others   jsontext.Value `json:",embed"`

@@ -56,17 +56,18 @@ func StandardObjects(flavor string) *metav1.LabelSelector {
 
 // Cluster describes the cluster in which webhooks are registered.
 type Cluster struct {
-	// Flavor is the kind of the cluster:
+	// Flavor is the type of the cluster:
 	//
-	//   - standalone, any cluster: namespace kube-system and the server's own namespace are excluded, by the label that every API
-	//     server sets on namespaces. The webhooks need no other property of the cluster.
+	//   - standalone, any cluster: namespace kube-system, the server's own namespace and the configured namespaces are excluded, by the label
+	//     that every API server sets on namespaces. The webhooks need no other property of the cluster.
 	//   - gardener-runtime, a seed or garden runtime cluster, and
-	//   - gardener-shoot, a shoot or virtual garden: the webhooks are registered like those of Gardener's resource manager there.
+	//   - gardener-shoot, a shoot or virtual garden: the webhooks are registered like those that Gardener's resource manager registers there.
 	//
 	// An unknown flavour counts as standalone.
 	Flavor string
-	// Apps are values of the label app. No webhook with failure policy Fail is called for Pods that have one of them. The server's own Pods
-	// must be among these: otherwise none of them could start again once all are gone.
+	// Apps are values of the label app. API servers call no webhook with failure policy Fail for Pods that have one of these values. Apps
+	// must contain the value on the server's own Pods: otherwise, when all Pods of the server are gone, no Pod of the server could start
+	// again.
 	Apps []string
 }
 
@@ -83,8 +84,9 @@ func (c Cluster) NotOwn() metav1.LabelSelectorRequirement {
 	return registration.NotIn(appLabel, slices.Clone(c.Apps)...)
 }
 
-// Pods returns the selector of the Pods that a webhook is called for. Gardener's registrations include the server's own Pods if the failure
-// policy is Ignore, and do not exclude mirror Pods.
+// Pods returns the selector of the Pods for which API servers call a webhook. In the flavour standalone it adds two requirements: it
+// excludes the server's own Pods and mirror Pods. In the flavours of Gardener it adds none, like the registrations of Gardener: a webhook
+// with failure policy Ignore is called for the server's own Pods, and all webhooks are called for mirror Pods.
 func (c Cluster) Pods(required ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
 	if !c.Plain() {
 		return registration.Expressions(required...)

@@ -18,8 +18,9 @@ const injectServiceHost = "apiserver-proxy.networking.gardener.cloud/inject"
 // serviceHostTimeoutSeconds is short, because all Pods of a cluster wait for this webhook, and can run without its change.
 const serviceHostTimeoutSeconds = 2
 
-// kubernetesServiceHost sets the environment variable KUBERNETES_SERVICE_HOST in containers, so that clients in Pods connect to the host
-// name of the API server. It also sets an empty host. It does not change KUBERNETES_SERVICE_PORT or ephemeral containers.
+// kubernetesServiceHost adds the environment variable KUBERNETES_SERVICE_HOST to init containers and containers that do not set it, so
+// that clients in Pods connect to the host name of the API server. If the configured host is empty, it adds the variable with an empty
+// value. It does not change KUBERNETES_SERVICE_PORT or ephemeral containers.
 func kubernetesServiceHost() Handler {
 	return Handler{
 		Name: "kubernetes-service-host", Path: "/webhooks/kubernetes-service-host", Mutating: true,

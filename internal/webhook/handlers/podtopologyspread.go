@@ -17,8 +17,8 @@ import (
 
 const skipSpread = "topology-spread-constraints.resources.gardener.cloud/skip"
 
-// podTopologySpread spreads the Pods of each revision of a Deployment separately: it adds pod-template-hash to the selectors of a Pod's
-// constraints. Newer API servers do the same if matchLabelKeys contains pod-template-hash.
+// podTopologySpread spreads the Pods of each revision of a Deployment separately: it adds the value of the label pod-template-hash to the
+// selectors of the topology spread constraints of a Pod. Newer API servers do the same if matchLabelKeys contains pod-template-hash.
 func podTopologySpread() Handler {
 	return Handler{
 		Name: "pod-topology-spread-constraints", Path: "/webhooks/pod-topology-spread-constraints", Mutating: true,
@@ -126,8 +126,8 @@ func planTopologySpread(found spreadPod) patch.Patch {
 	return changes
 }
 
-// matchesOwn reports whether the API server itself restricts the constraint to the revision. It refuses a key that is also in the selector.
-// Gardener does not check this field.
+// matchesOwn reports whether matchLabelKeys of the constraint contains pod-template-hash. Then the API server itself restricts the
+// constraint to the revision, and refuses the constraint if its selector contains this key too. Gardener does not check matchLabelKeys.
 func (c *spreadConstraint) matchesOwn() bool { return slices.Contains(c.MatchLabelKeys, hashLabel) }
 
 // choosesRevision reports whether a selector names the revisions that it selects. It returns false if the selector only excludes some.

@@ -22,12 +22,12 @@ import (
 
 const skipTokenMount = "projected-token-mount.resources.gardener.cloud/skip"
 
-// policyTokenSeconds is the lifetime of tokens that the policy mounts, unless an annotation of the Pod sets another, or a user changes the
-// variable expirationSeconds of the policy.
+// policyTokenSeconds is the lifetime of tokens that the policy mounts. An annotation of the Pod can set another lifetime, and a user can
+// change the variable expirationSeconds of the policy.
 const policyTokenSeconds = 43200
 
-// projectedTokenMount mounts expiring tokens into Pods whose ServiceAccount disables automounting. It changes nothing else in the Pod, and
-// ephemeral containers get no mount.
+// projectedTokenMount mounts expiring tokens into Pods whose ServiceAccount disables automounting, unless the Pod disables it too. It
+// changes only the volumes of the Pod and the mounts of its init containers and containers; ephemeral containers get no mount.
 func projectedTokenMount() Handler {
 	return Handler{
 		Name: "projected-token-mount", Path: "/webhooks/mount-projected-service-account-token", Mutating: true,
@@ -54,8 +54,8 @@ func projectedTokenMount() Handler {
 	}
 }
 
-// askForAccount returns the ServiceAccount on which the change depends. The result needed is false if the handler does not change the Pod
-// in any case.
+// askForAccount returns the ServiceAccount on which the change depends. The result needed is false if the handler does not change the Pod,
+// whatever the ServiceAccount contains.
 func askForAccount(request *review.Request, found tokenPod) (account types.NamespacedName, needed bool) {
 	name := found.Spec.ServiceAccountName
 	return types.NamespacedName{Namespace: request.Namespace, Name: name}, name != "" && name != "default"
@@ -118,10 +118,10 @@ func tokenMountPolicy() *Policy {
 	}
 }
 
-// serviceAccounts selects the ServiceAccounts in the namespace of the object; the API server evaluates the policy for each of them. The
-// parameters are ServiceAccounts, because API servers always watch these. API servers stop watching other kinds, such as ConfigMaps, when
-// the last policy that reads them is removed, and (seen in 1.36.3) do not start again: a policy that is installed later would read outdated
-// objects.
+// serviceAccounts selects the ServiceAccounts in the namespace of the object; the API server evaluates the policy for each of these
+// ServiceAccounts. The parameters are ServiceAccounts, because API servers always watch ServiceAccounts. API servers stop watching other
+// kinds, such as ConfigMaps, when the last policy that reads them is removed, and (seen in 1.36.3) do not start to watch them again: a
+// policy that is installed later would read outdated objects.
 func serviceAccounts() *Parameters {
 	return &Parameters{
 		Kind: admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -174,9 +174,10 @@ func (c *tokenContainer) hasOwnMount() bool {
 	return false
 }
 
-// planTokenMount mounts a token into a Pod whose ServiceAccount disables automounting. The token is valid for expirationSeconds, unless an
-// annotation of the Pod sets another lifetime. The argument automount is the field of the ServiceAccount; nil counts as true. An error
-// means that the annotation is invalid.
+// planTokenMount mounts a token into a Pod whose ServiceAccount disables automounting. It changes nothing if the Pod disables automounting
+// too, if the Pod already has a token volume, or if each container already mounts a volume at the path of tokens. The token is valid for
+// expirationSeconds, unless an annotation of the Pod sets another lifetime. The argument automount is the field
+// automountServiceAccountToken of the ServiceAccount; nil counts as true. planTokenMount returns an error if the annotation is invalid.
 func planTokenMount(found tokenPod, automount *bool, expirationSeconds int64) (patch.Patch, error) {
 	if ptr.Deref(automount, true) || !ptr.Deref(found.Spec.Automount, true) {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 
 const skipSeccomp = "seccompprofile.resources.gardener.cloud/skip"
 
-// seccompProfile sets the seccomp profile RuntimeDefault in Pods that set none. It ignores the profiles of containers. It does not change
-// Pods for Windows, because the API server refuses the field there.
+// seccompProfile sets the seccomp profile RuntimeDefault in the security context of Pods that set no profile there. It ignores the
+// profiles of containers. It does not change Pods for Windows, because the API server refuses the field in such Pods.
 func seccompProfile() Handler {
 	return Handler{
 		Name: "seccomp-profile", Path: "/webhooks/seccomp-profile", Mutating: true,

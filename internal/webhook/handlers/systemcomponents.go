@@ -17,15 +17,16 @@ import (
 
 const skipSystem = "system-components-config.resources.gardener.cloud/skip"
 
-// systemComponents places Pods of system components on the Nodes that are meant for them: it adds a node selector, and tolerations for the
-// taints of these Nodes. It does not change Pods of DaemonSets.
+// systemComponents places Pods of system components on the Nodes that are meant for system components. It adds labels to the node selector
+// of the Pod, which replace other values of the same labels. It also adds the configured tolerations, and tolerations for the taints of
+// these Nodes. It does not change Pods of DaemonSets.
 func systemComponents() Handler {
 	return Handler{
 		Name: "system-components-config", Path: "/webhooks/system-components-config", Mutating: true,
 		Section: "systemComponentsConfig", Switch: func(w *config.Webhooks) *bool { return &w.SystemComponentsConfig.Enabled },
 		Webhooks: func(in Cluster) []registration.Webhook {
-			// Only shoots have Nodes for system components. Elsewhere every object of a ManagedResource has the label managed-by,
-			// and its Pods would stay Pending with a node selector that no Node matches.
+			// Only shoots have Nodes for system components. In other clusters, every object of a ManagedResource has the label managed-by, and the
+			// Pods with this label would stay Pending with a node selector that no Node matches.
 			if !in.Shoot() {
 				return nil
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook/object"
 )
 
-// tokenInvalidator replaces static tokens of ServiceAccounts by an invalid token, in Secrets that a controller, the token invalidator, has
-// labelled. It removes the invalid token if the label is gone. Its errors contain no data of the Secret.
+// tokenInvalidator replaces the static token of a ServiceAccount by an invalid token if the controller token invalidator has labelled the
+// Secret. It removes the invalid token from the Secret if the Secret no longer has the label. Its errors contain no data of the Secret.
 func tokenInvalidator() Handler {
 	return Handler{
 		Name: "token-invalidator", Path: "/webhooks/invalidate-service-account-token-secret", Mutating: true,
@@ -99,7 +99,7 @@ var errToken = errors.New("data.token: must be a string in base64")
 func invalidToken() []byte { return []byte{0, 0, 0} }
 
 // planInvalidation makes the token of a labelled Secret invalid. It removes an invalid token from a Secret without the label; then the
-// kube-controller-manager creates a new token. The error does not contain the token.
+// kube-controller-manager creates a new token. It changes nothing in a Secret without data. Its error does not contain the token.
 func planInvalidation(found tokenSecret) (patch.Patch, error) {
 	changes := patch.Patch{}
 	if found.Data == nil {

@@ -40,8 +40,9 @@ func (t toleration) identity() tolerationIdentity {
 	return same
 }
 
-// tolerate appends the wanted tolerations that are missing to a Pod's list, in their order. A list with duplicates is replaced as a whole
-// by a list without them: to remove items one by one is slow, because API servers move all items after each.
+// tolerate appends the wanted tolerations that are missing in the list of a Pod, in their order. If the list has duplicates, tolerate
+// replaces the whole list by a list without duplicates: the removal of single items is slow, because API servers move all later items
+// after each removal.
 func tolerate(changes *patch.Patch, have []object.Kept[toleration], want []corev1.Toleration) {
 	known := make(map[tolerationIdentity]struct{}, len(have)+len(want))
 	once := make([]any, 0, len(have))
@@ -72,8 +73,8 @@ func learn(known map[tolerationIdentity]struct{}, t toleration) bool {
 	return len(known) > before
 }
 
-// tolerationsOf returns tolerations for the taints, without a time limit, sorted. It ignores temporary taints, which show the state of a
-// Node.
+// tolerationsOf returns tolerations for the taints, without a time limit, sorted. It ignores the taints that Kubernetes or the cluster
+// autoscaler sets: such taints are temporary, and show the state of a Node.
 func tolerationsOf(taints []corev1.Taint) []corev1.Toleration {
 	known := map[corev1.Toleration]struct{}{} // no toleration sets seconds, a pointer, so equal tolerations are one key
 	for _, taint := range taints {

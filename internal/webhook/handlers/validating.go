@@ -10,8 +10,8 @@ import (
 
 const deletionProtected = "gardener.cloud/deletion-protected"
 
-// deletionProtection returns the row of package deletionprotection. Two webhooks call its handler; the flavour for shoots has no such
-// webhook.
+// deletionProtection returns the row of package deletionprotection. Two webhooks call the handler of this row; in the flavour for shoots,
+// no webhook calls it.
 func deletionProtection() Handler {
 	return Handler{
 		Name: "crd-deletion-protection", Path: "/webhooks/validate-crd-deletion",

@@ -32,8 +32,8 @@ type expression struct {
 	Others   jsontext.Value `json:",embed"`
 }
 
-// pin adds the requirement that the Node is in one of the zones as the last requirement of each term, and removes other requirements on
-// zones. Every term needs it, because terms are alternatives.
+// pin makes a requirement the last requirement of each node selector term: the Node is in one of the given zones. It removes all other
+// requirements on zones. Every term needs the requirement, because a Node has to match only one of the terms.
 func pin(changes *patch.Patch, have *affinity, zones []string) {
 	const path = specOfPods + "/affinity"
 	want := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: zones}

@@ -24,8 +24,9 @@ type hvpa struct {
 	} `json:"spec"`
 }
 
-// changeScaler raises the minimum to the number of replicas that the component should have, and the maximum to the minimum. It never lowers
-// a limit. The limits are members of the object at path. It changes nothing without a minimum or in legacy mode.
+// changeScaler raises the minimum of an autoscaler to the number of replicas that the component should have, and the maximum to at least
+// the minimum. It never lowers a limit. The argument path is the path of the object that contains the two limits. If the autoscaler has no
+// minimum, or in legacy mode, changeScaler changes nothing.
 func changeScaler(changes *patch.Patch, component metadata, have limits, path string, in namespace) error {
 	if have.Min == nil || in.criteria != nil { // legacy mode does not change autoscalers
 		return nil

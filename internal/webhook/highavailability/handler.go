@@ -1,8 +1,10 @@
 // Package highavailability makes workloads survive the loss of a node or a zone. It sets the replicas, the node affinity, the spread and
-// the tolerations of Deployments and StatefulSets, and the limits of the autoscalers that scale them, according to annotations of their
-// namespace. It changes no other field; other items in the lists that it changes keep their order and all of their fields.
+// the tolerations of Deployments and StatefulSets, according to annotations of their namespace. It also sets the limits of
+// HorizontalPodAutoscalers and Hvpas. It changes no other field; other items in the lists that it changes keep their order and all of
+// their fields.
 //
-// It reads the namespace and the autoscalers of the workload, from the target cluster, for every request; it writes nothing.
+// For every request it reads the namespace of the object, and the autoscalers that scale the object, from the target cluster. It writes
+// nothing.
 package highavailability
 
 import (
@@ -28,9 +30,9 @@ type Target struct{ Namespace, APIVersion, Kind, Name string }
 
 // Scaling finds the autoscalers of a workload.
 type Scaling interface {
-	// MaxReplicas reports whether a HorizontalPodAutoscaler or an Hvpa in the target's namespace scales exactly this target, and its
-	// maximum number of replicas. No autoscaler scales a target without a name. Errors begin with "failed to list all HPAs: " or "failed to
-	// list all HVPAs: ".
+	// MaxReplicas reports whether a HorizontalPodAutoscaler or an Hvpa in the namespace of the target scales exactly this target. The result
+	// limit is the maximum number of replicas of that autoscaler. No autoscaler scales a target without a name. Errors begin with "failed to
+	// list all HPAs: " or "failed to list all HVPAs: ".
 	MaxReplicas(ctx context.Context, target Target) (limit int32, scaled bool, err error)
 	// MaxReplicasLive is like MaxReplicas, but reads from the API server: it finds an autoscaler even if it was created just before.
 	MaxReplicasLive(ctx context.Context, target Target) (limit int32, scaled bool, err error)
@@ -40,16 +42,17 @@ type Scaling interface {
 type Handler struct {
 	Namespaces Namespaces
 	Scaling    Scaling
-	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how long Pods stay on a node that is not ready or
-	// unreachable, in seconds, unless their template has such a toleration; nil adds no toleration.
+	// DefaultNotReadyTolerationSeconds is how many seconds Pods stay on a node that is not ready, and DefaultUnreachableTolerationSeconds is
+	// how many seconds they stay on a node that is unreachable. If the Pod template already tolerates the taint of such a node, the value has
+	// no effect. If a value is nil, no toleration is added.
 	DefaultNotReadyTolerationSeconds    *int64
 	DefaultUnreachableTolerationSeconds *int64
 	// LegacyReplicaCriteria enables legacy mode: the annotation replica-criteria of namespaces has an effect.
 	LegacyReplicaCriteria bool
 }
 
-// Handle implements review.Handler. It handles all operations in the same way. The response to a failed look-up is 500; to an object that
-// cannot be decoded, 403.
+// Handle implements review.Handler. It makes the same changes for all operations; only the decision to read autoscalers from the API
+// server depends on the operation. If a look-up fails, the code of the response is 500. If an object cannot be decoded, the code is 403.
 func (h *Handler) Handle(ctx context.Context, request *review.Request) review.Response {
 	annotations, err := h.Namespaces.Annotations(ctx, request.Namespace)
 	if err != nil {
@@ -85,8 +88,9 @@ func targetOf(request *review.Request) Target {
 	return Target{Namespace: request.Namespace, APIVersion: request.Kind.GroupVersion().String(), Kind: request.Kind.Kind, Name: request.Name}
 }
 
-// judgeWorkload reads autoscalers live if the caches contain none, and one would change the result: an autoscaler that was created just
-// before the workload may not be in the caches. Other workloads need no request.
+// judgeWorkload returns the response for a workload. If the caches contain no autoscaler of the workload, and an autoscaler could change
+// the result, it reads the autoscalers from the API server: an autoscaler that was created just before the workload may not be in the
+// caches yet. Otherwise judgeWorkload sends no request.
 func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, found surroundings) review.Response {
 	object := workload{}
 	if err := request.Decode(&object); err != nil {
@@ -103,8 +107,9 @@ func (h *Handler) judgeWorkload(ctx context.Context, request *review.Request, fo
 	})
 }
 
-// setsReplicas reports whether the request creates the workload or changes its number of replicas. For other updates the caches are enough:
-// the workload has the spread of an earlier request, which stays correct once the caches contain the autoscaler.
+// setsReplicas reports whether the request creates the workload or changes its number of replicas. It also returns true if it cannot
+// decode the object before an update. For other updates the caches are enough: an earlier request has set the spread of the workload, and
+// this spread is correct once the caches contain the autoscaler.
 func setsReplicas(request *review.Request, object *workload) bool {
 	switch request.Operation {
 	case review.Create:

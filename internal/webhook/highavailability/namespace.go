@@ -11,16 +11,17 @@ const AnnotationPrefix = "high-availability-config.resources.gardener.cloud/"
 
 // Annotations of namespaces. Administrators set them.
 const (
-	// FailureToleranceType is the failure that workloads must survive: node, zone or another word; empty if none. A missing annotation has
-	// another meaning than an empty one.
+	// FailureToleranceType is the failure that workloads must survive: "node", "zone" or another word. It is empty if workloads need not
+	// survive a failure. A missing annotation has another meaning than an empty annotation.
 	FailureToleranceType = AnnotationPrefix + "failure-tolerance-type"
 	// Zones contains the names of the zones that workloads may use, separated by commas. Missing: no zone is known.
 	Zones = AnnotationPrefix + "zones"
-	// ZonePinning, if true, keeps workloads in the zones of annotation Zones even without failure-tolerance-type. A missing value, and a
-	// value that is not a boolean, count as false. In legacy mode it has no effect beside replica-criteria.
+	// ZonePinning, if true, keeps workloads in the zones of the annotation Zones even if the namespace has no annotation
+	// failure-tolerance-type. A missing value, and a value that is not a boolean, count as false. In legacy mode, it has no effect if the
+	// namespace has the annotation replica-criteria.
 	ZonePinning = AnnotationPrefix + "zone-pinning"
-	// ReplicaCriteria has an effect only in legacy mode. It selects the rule for replicas: failure-tolerance-type or zones; with any other
-	// value replicas are not changed. Missing: the rules without legacy mode.
+	// ReplicaCriteria has an effect only in legacy mode. It selects the rule for replicas: failure-tolerance-type or zones. With any other
+	// value, replicas are not changed. If it is missing, the same rules apply as without legacy mode.
 	ReplicaCriteria = AnnotationPrefix + "replica-criteria"
 )
 

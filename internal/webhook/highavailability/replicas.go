@@ -9,7 +9,7 @@ import (
 )
 
 // Replicas is an annotation of workloads and autoscalers: a decimal integer that replaces the computed number of replicas. The user who
-// deploys them sets it. Missing or empty: the computed number counts.
+// deploys the workloads and autoscalers sets it. If it is missing or empty, the computed number counts.
 const Replicas = AnnotationPrefix + "replicas"
 
 // controller is the type of components in which only one replica is active at a time.
@@ -26,8 +26,9 @@ type metadata struct {
 	} `json:"annotations"`
 }
 
-// countReplicas returns how many replicas a component should have. wanted is false if the handler must not set replicas: the
-// workload is hibernated (current is 0) or has no type. An annotation that is not a number is an error.
+// countReplicas returns how many replicas a component should have. The result wanted is false if the handler must not set replicas: the
+// workload is hibernated (current is 0), it has no type, or in legacy mode the annotation replica-criteria has an unknown value. If the
+// annotation Replicas is not a number, countReplicas returns an error.
 func countReplicas(current int32, component metadata, in namespace) (count int32, wanted bool, err error) {
 	kind, override := component.Labels.Type, component.Annotations.Replicas
 	if current == 0 || kind == "" {

@@ -31,8 +31,8 @@ type spread struct {
 	Others jsontext.Value `json:",embed"`
 }
 
-// constraints returns the topology spread constraints for the selected Pods, the one on hostnames first; nil if the handler must not set
-// any.
+// constraints returns the topology spread constraints for the selected Pods, with the constraint on hostnames first. It returns nil if the
+// workload has fewer than two replicas: then the handler must not set constraints.
 func constraints(replicas int32, selector *metav1.LabelSelector, in surroundings) []corev1.TopologySpreadConstraint {
 	if replicas <= 1 {
 		return nil
@@ -61,8 +61,8 @@ func constraints(replicas int32, selector *metav1.LabelSelector, in surroundings
 	return []corev1.TopologySpreadConstraint{hostname, zone}
 }
 
-// spreadDependsOnLimit reports whether an unknown autoscaler could change the spread of the workload. Only the constraint on zones depends
-// on the limit of an autoscaler, and only if the workload has fewer than two replicas per zone.
+// spreadDependsOnLimit reports whether an autoscaler that the caches do not contain yet could change the spread of the workload. Only the
+// constraint on zones depends on the limit of an autoscaler, and only if the workload has fewer than two replicas per zone.
 func spreadDependsOnLimit(object *workload, in surroundings) bool {
 	replicas := object.replicas()
 	computed, wanted, err := countReplicas(replicas, object.Metadata, in.namespace)
@@ -90,8 +90,8 @@ func (n namespace) acrossZones() bool {
 	return asked && len(n.zones) > 1
 }
 
-// spreadPods appends the wanted constraints to the list, and removes all other constraints on hostnames and zones. If no constraint is
-// wanted, it changes nothing.
+// spreadPods makes the wanted constraints the last items of the list, and removes all other constraints on hostnames and zones. If no
+// constraint is wanted, it changes nothing.
 func spreadPods(changes *patch.Patch, have []object.Kept[spread], want []corev1.TopologySpreadConstraint) {
 	if len(want) == 0 {
 		return

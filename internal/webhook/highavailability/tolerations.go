@@ -14,8 +14,9 @@ type givenToleration struct {
 	Effect corev1.TaintEffect `json:"effect"`
 }
 
-// tolerate appends tolerations that limit, in seconds, how long Pods stay on nodes that are not ready or not reachable, unless the
-// list tolerates exactly that taint already, with the effect NoExecute or for all effects. Nil seconds append nothing.
+// tolerate appends tolerations that limit how many seconds Pods stay on nodes that are not ready or not reachable. It appends no
+// toleration for a taint if the list already has one with the key of this taint, with the effect NoExecute or for all effects. If a number
+// of seconds is nil, it appends no toleration for that taint.
 func tolerate(changes *patch.Patch, have []givenToleration, notReady, unreachable *int64) {
 	var missing []corev1.Toleration
 	for _, each := range []struct {

@@ -21,9 +21,10 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// spreadSelector returns the selector of the Pods that are spread against each other. The Pods of a StatefulSet keep its selector through
-// all rollouts, but not all their labels: a Pod with a new label would not be spread against the Pods without it, could be scheduled where
-// its volume is not, and the rollout would stop. The Pods of a Deployment are spread anew in each rollout, so all their labels count.
+// spreadSelector returns the selector of the Pods that are spread against each other. For a StatefulSet it is the selector of the
+// StatefulSet, which stays the same in all rollouts. Other labels of the Pods can change: a Pod with a new label would not be spread
+// against the Pods without this label. It could be scheduled where its volume is not, and the rollout would stop. For a Deployment the
+// selector contains all labels of the Pods, because each rollout spreads its Pods anew.
 func (w *workload) spreadSelector(kind string) *metav1.LabelSelector {
 	switch {
 	case w.Spec == nil:

@@ -62,9 +62,9 @@ func (e Enabled) watched() []watched {
 	return kinds
 }
 
-// Cache returns the options of the target's cache. It keeps the fields that handlers read: of Namespaces the annotations about high
-// availability, of HorizontalPodAutoscalers their target and maximum, of Nodes labels and taints, of ServiceAccounts whether tokens are
-// mounted. Readers must not change objects that the cache returns.
+// Cache returns the options of the cache of the target. The cache keeps only the fields that handlers read: the annotations of Namespaces
+// about high availability, the targets and maximums of HorizontalPodAutoscalers, the labels and taints of Nodes, and whether
+// ServiceAccounts mount tokens. Readers must not change objects that the cache returns.
 func Cache(enabled Enabled) cache.Options {
 	byObject := map[client.Object]cache.ByObject{}
 	for _, each := range enabled.watched() {

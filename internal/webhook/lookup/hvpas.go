@@ -28,17 +28,17 @@ import (
 // definition is the name of the CustomResourceDefinition of Hvpas.
 const definition = "hvpas.autoscaling.k8s.io"
 
-// hvpas watches the CustomResourceDefinition of Hvpas, and Hvpas while the definition exists. If the process may not watch one of them,
-// each look-up lists Hvpas live.
+// hvpas watches the CustomResourceDefinition of Hvpas. While the definition exists, it also watches Hvpas. If the process may not watch
+// one of these kinds, each look-up lists Hvpas from the API server.
 //
-// These watches are not part of the target's cache: a process that may not read Hvpas, or whose API server cannot convert them, is ready
-// anyway.
+// These watches are not part of the cache of the target. So the process becomes ready even if it may not read Hvpas, or if the API server
+// cannot convert them.
 type hvpas struct {
 	client     dynamic.Interface
 	mapper     meta.RESTMapper
 	definition toolscache.SharedIndexInformer
-	// current is the watch of Hvpas; nil while their kind is not served. Only the event handler of the definition sets it; a watch whose
-	// kind is no longer served resets it to nil.
+	// current is the watch of Hvpas; nil while the API server does not serve Hvpas. Only the event handler of the definition stores a watch
+	// in it. That event handler, and the error handler of a watch whose kind is no longer served, reset it to nil.
 	current atomic.Pointer[following]
 	// running counts the watches that have not ended.
 	running sync.WaitGroup
@@ -106,8 +106,8 @@ func (h *hvpas) Start(ctx context.Context) error {
 // For webhooks.highAvailabilityConfig, which must know whether an Hvpa scales a workload, and up to how many replicas.
 // +kubebuilder:rbac:groups=autoscaling.k8s.io,resources=hvpas,verbs=list;watch,roleName=espalier-webhook-server-target
 
-// watchHvpas starts a watch of Hvpas. It replaces the watch if the definition was deleted and created again, because then the Hvpas are
-// others, and if the definition changes before the watch has synced, because the API server may serve the kind only since then.
+// watchHvpas starts a watch of Hvpas. It replaces the current watch in two cases. If the definition was deleted and created again, the old
+// Hvpas no longer exist. If the definition changes before the watch has synced, the API server may serve the kind only since this change.
 func (h *hvpas) watchHvpas(ctx context.Context, object any) {
 	found, ok := object.(metav1.Object)
 	if !ok {
@@ -129,9 +129,9 @@ func (h *hvpas) watchHvpas(ctx context.Context, object any) {
 	h.running.Go(func() { informer.RunWithContext(watching) })
 }
 
-// onError ends a watch if the API server no longer serves the kind although the definition exists, because the contents of the watch would
-// never change again. Before the API server serves the kind again, the definition must change, and this starts a new watch. A watch that
-// has not synced is not ended.
+// onError returns the error handler of a watch. If the API server no longer serves the kind although the definition exists, the handler
+// ends the watch, because the contents of the watch would never change again. Before the API server serves the kind again, the definition
+// must change, and this change starts a new watch. The handler does not end a watch that has not synced.
 func (h *hvpas) onError(watch *following) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -194,8 +194,8 @@ func (h *hvpas) hasNoDefinition() bool {
 	return err == nil && !defined
 }
 
-// isServed returns false if discovery does not contain Hvpas. For a user who may not read Hvpas there is no other way to find out: API
-// servers check the right first, and then whether the kind exists.
+// isServed returns false if discovery does not contain Hvpas. If the process may not read Hvpas, discovery is the only way to find out:
+// API servers check the right first, and then whether the kind exists.
 func (h *hvpas) isServed() bool {
 	_, err := h.mapper.RESTMapping(schema.GroupKind{Group: hvpaResource().Group, Kind: "Hvpa"}, hvpaResource().Version)
 	return !meta.IsNoMatchError(err)

@@ -82,8 +82,8 @@ func (l *Lookups) synced(kind string) bool {
 	return found != nil && found.HasSynced()
 }
 
-// get reads one object from its cache if the cache is synced and contains it, else from the API server. It returns the errors of the API
-// server.
+// get reads one object from the cache of its kind if that cache is synced and contains the object. Otherwise it reads the object from the
+// API server, and returns the errors of the API server.
 func (l *Lookups) get(ctx context.Context, kind string, key client.ObjectKey, into client.Object) error {
 	if l.synced(kind) && l.cached.Get(ctx, key, into) == nil {
 		return nil

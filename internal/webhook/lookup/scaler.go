@@ -28,8 +28,8 @@ func scalerOf(autoscaler *autoscalingv2.HorizontalPodAutoscaler) scaler {
 	}
 }
 
-// scalerOfHvpa reads an Hvpa, whose schema another project defines. An Hvpa whose field spec.hpa.deploy has an unexpected type scales
-// nothing.
+// scalerOfHvpa reads an Hvpa; another project defines the schema of Hvpas. If the field spec.hpa.deploy is not true, or has an unexpected
+// type, the Hvpa scales nothing.
 func scalerOfHvpa(object *unstructured.Unstructured) *scaler {
 	found := &scaler{ObjectMeta: process.Identity(object)}
 	ref, _, _ := unstructured.NestedMap(object.Object, "spec", "targetRef")

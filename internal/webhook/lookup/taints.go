@@ -20,16 +20,16 @@ type taints struct {
 	changes atomic.Uint64
 
 	mu sync.Mutex
-	// mu protects the fields below. The answer is for selector, computed when changes had the value at; known is false before the first
-	// answer.
+	// mu protects the fields below. The field answer is the last answer: for the labels in selector, computed when the counter changes had
+	// the value at. The field known is false before the first answer.
 	known    bool
 	at       uint64
 	selector map[string]string
 	answer   []corev1.Taint
 }
 
-// handler counts changes of Nodes that may alter answers. The cache changes before the handler is called, so an answer that is older than
-// the last counted change is never returned.
+// handler returns an event handler that counts the changes of Nodes that may alter answers. The cache changes before the event handler is
+// called. So, after a change is counted, an answer that was computed before the change is never returned.
 func (t *taints) handler() toolscache.ResourceEventHandler {
 	note := func(any) { t.changes.Add(1) }
 	return toolscache.ResourceEventHandlerFuncs{

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/admission/review"
 )
 
-// Read decodes the fields of the object under review that into has. If it returns true, the caller must return the response without further
-// checks: a deletion is allowed; an object that is absent, of another kind, or has a field of a wrong type is refused. A request without a
-// kind is accepted for any kind.
+// Read decodes the object under review into the argument into, which has only the needed fields. If the result is true, the caller must
+// return the response without further checks. Read allows a deletion. It refuses an object that is absent, that has another kind, or that
+// has a field of a wrong type. It accepts a request without a kind for any kind.
 func Read(request *review.Request, want schema.GroupVersionKind, into any) (review.Response, bool) {
 	verdict, judged := Expect(request, want)
 	if judged {

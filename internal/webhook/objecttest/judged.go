@@ -27,9 +27,9 @@ type Case[T any] struct {
 	Want func(*T) bool
 }
 
-// CheckRules checks the rules for all handlers: a handler never panics; its patch can be applied, a second run changes nothing, and the
-// result differs from the object only in the touched fields. If an API server could send the object, the result must equal the object that
-// Want has changed.
+// CheckRules checks the rules for all handlers. A handler never panics. Its patch can be applied. A second run on the result changes
+// nothing. The result differs from the object only in the touched fields. If an API server could send the object, the result must equal
+// the object that Want has changed.
 func (c Case[T]) CheckRules(tb testing.TB, bytes []byte) {
 	tb.Helper()
 	g := NewWithT(tb)
@@ -52,8 +52,8 @@ func (c Case[T]) CheckRules(tb testing.TB, bytes []byte) {
 	g.Expect(cmp.Diff(want, got, cmpopts.EquateEmpty())).To(BeEmpty(), "%s", before)
 }
 
-// untouchedFields returns a copy of an object without the touched fields, and without empty values, since a patch may create them as
-// parents.
+// untouchedFields returns a copy of an object without the touched fields. The copy also has no empty values, because a patch may create
+// empty parents of the touched fields.
 func (c Case[T]) untouchedFields(tb testing.TB, object []byte) any {
 	tb.Helper()
 	var decoded any

@@ -4,8 +4,8 @@ package objecttest
 // Source makes values from the bytes of a fuzz target: the same bytes make the same values, and more bytes make larger ones.
 type Source struct {
 	bytes []byte
-	// mayBeOdd is true for a quarter of the inputs: otherwise most large objects would contain an odd value. The field odd is true if one
-	// was made.
+	// mayBeOdd is true for a quarter of the inputs: otherwise most large objects would contain an odd value. The field odd is true if the
+	// Source has made an odd value.
 	mayBeOdd, odd bool
 }
 

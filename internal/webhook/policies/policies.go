@@ -1,7 +1,7 @@
 // Package policies builds admission policies for the handlers that can be written in CEL. The API server evaluates policies itself, so no
-// server has to run. They have the same rules, selectors and failure policies as the webhooks of the handlers in the flavour standalone.
-// hack/render writes the policies to deploy/policies; docs/admission-policies.md lists the differences. Settings are constants in the
-// variables of policies; users change them by a patch of the rendered files.
+// server has to run. The policies have the same rules, selectors and failure policies as the webhooks of the handlers in the flavour
+// standalone. hack/render writes the policies to deploy/policies; docs/admission-policies.md lists the differences between policies and
+// webhooks. Settings are constants in the variables of policies; users change the settings by a patch of the rendered files.
 package policies
 
 import (

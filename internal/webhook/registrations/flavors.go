@@ -1,6 +1,6 @@
 // Package registrations builds the webhook configurations of the enabled handlers, in each flavour. The table in package handlers defines
-// the webhooks of each handler. A disabled handler must not be registered: API servers refuse every request for which they call a path that
-// is not served.
+// the webhooks of each handler. A disabled handler must not be registered: if API servers call a path that the server does not serve, they
+// refuse the request, unless the failure policy of the webhook is Ignore.
 package registrations
 
 import (
@@ -43,9 +43,9 @@ type Own struct {
 }
 
 // Configurations returns a function that builds the webhook configurations of the enabled handlers. The argument of that function contains
-// the certificate authorities, in PEM, that API servers must trust; nil sets none. If the flavour has validating webhooks, the result
-// always contains both configurations, even without webhooks, so that applying them also removes webhooks of disabled handlers. An unknown
-// flavour counts as standalone.
+// the certificate authorities, in PEM, that API servers must trust; with nil, the configurations contain none. If the flavour has
+// validating webhooks, the result always contains both configurations, even if one has no webhooks: so a client that applies the result
+// also removes the webhooks of disabled handlers. An unknown flavour counts as standalone.
 func Configurations(in string, cfg config.Webhooks, own Own) func(caBundle []byte) []client.Object {
 	declared := Enabled(in, cfg, own)
 	return func(caBundle []byte) []client.Object {
@@ -81,8 +81,8 @@ func labels(in string, own Own) map[string]string {
 
 func (o Own) app() string { return cmp.Or(o.App, o.Name) }
 
-// apps returns the values of the label app on Pods that no webhook with failure policy Fail may block: the Pods of the server, and of
-// Gardener's resource manager, which the server may replace.
+// apps returns the values of the label app on Pods that no webhook with failure policy Fail may block: the Pods of the server, and the
+// Pods of Gardener's resource manager, which the server may replace.
 func (o Own) apps() []string {
 	if strings.HasSuffix(o.app(), resourceManager) {
 		return []string{o.app()}

@@ -18,8 +18,8 @@ func (e *Env) CreatePod(members string) *corev1.Pod {
 	return pod
 }
 
-// TryPod is like CreatePod, and returns an error if the Pod is refused. It waits for the ServiceAccount default, which is created a moment
-// after its namespace; without it, Pods are refused before webhooks are called.
+// TryPod is like CreatePod, but returns an error if the Pod is refused. It waits for the ServiceAccount default, which a controller
+// creates a moment after the namespace: without this ServiceAccount, the API server refuses Pods before it calls webhooks.
 func (e *Env) TryPod(members string) (*corev1.Pod, error) {
 	e.T.Helper()
 	object := e.Object("{apiVersion: v1, kind: Pod, " + strings.TrimPrefix(strings.TrimSpace(members), "{"))

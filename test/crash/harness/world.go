@@ -34,7 +34,8 @@ import (
 // World is a namespace of the source, one of the same name in the target, and the objects of a scenario in them. In texts that its methods
 // get, $NS stands for the name of the namespace.
 //
-// Its methods do nothing after one of them has failed, so that a scenario needs no error checks; Err returns the error.
+// After a method has failed, the later ones do nothing, so that a scenario needs no error checks; Err returns the error. Only Close clears
+// the error and removes the objects.
 type World struct {
 	// NS is the namespace.
 	NS string

@@ -18,8 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/excerpt"
 )
 
-// Contents is the number of objects by kind, as Kind.group, or Kind in the core group. Objects of gardener-apiserver count by resource, as
-// resource.group.
+// Contents contains the number of objects for each kind. The key is Kind.group, or Kind in the core group. For objects of
+// gardener-apiserver, the key is resource.group.
 type Contents map[string]int
 
 // Objects returns the number of all objects.
@@ -38,8 +38,8 @@ const (
 )
 
 // read counts the objects of all kinds that an API server stores itself. To list an object, the API server reads and decrypts it, although
-// the response has only metadata. It fails if namespace kube-system was created after the time began: then etcd was empty, and the API
-// server created the namespace. Errors name the first object of each kind that cannot be read.
+// the response has only metadata. read fails if namespace kube-system is not older than the time in the parameter began: then etcd was
+// empty, and the API server created the namespace. An error names the first object that cannot be read, for each of up to 5 kinds.
 func read(ctx context.Context, config *rest.Config, began time.Time) (Contents, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

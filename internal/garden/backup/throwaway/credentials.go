@@ -8,16 +8,16 @@ import (
 	secretconfig "github.com/espalier-dev/espalier/internal/secrets/config"
 )
 
-// Credentials are the certificates of a server and of its only client. The key of its authority is not kept, so that no
-// further certificate can be issued.
+// Credentials are the certificates of a server and of the only client of this server. The key of the certificate authority is not kept, so
+// that no further certificate can be issued.
 type Credentials struct {
 	// Authority is the certificate of the authority, Server and Client are the data of Secrets with certificates.
 	Authority      []byte
 	Server, Client map[string][]byte
 }
 
-// newCredentials generates the credentials of a server and of its client. The argument server is the name of the server, and of the
-// Service of the server in the namespace Namespace.
+// newCredentials generates the credentials of a server and of its client. The parameter server is the name of the server. The Service of
+// the server has the same name, and is in the namespace Namespace.
 func newCredentials(server string, source secretconfig.Source) (Credentials, error) {
 	made, err := secretconfig.Certificate{Name: server, CommonName: Namespace + ":" + server, Type: secretconfig.CA}.Generate(source)
 	if err != nil {

@@ -69,8 +69,8 @@ func etcdObjects(p Programs, c Credentials, copied []corev1.Secret, metadataServ
 		service(etcdName, etcdPort), etcdPod(p)), nil
 }
 
-// serverObjects returns the objects of kube-apiserver, the Pod last. OfEtcd are the credentials of etcd, c the credentials of
-// kube-apiserver, and address is the IP address of the Service of etcd.
+// serverObjects returns the objects of kube-apiserver, the Pod last. The parameter ofEtcd contains the credentials of etcd, c contains the
+// credentials of kube-apiserver, and address is the IP address of the Service of etcd.
 func serverObjects(p Programs, ofEtcd, c Credentials, encryption []byte, address string) []client.Object {
 	return []client.Object{
 		policy(serverName, "Allows the garden operator to connect to the API server of the drill, which connects to its etcd only.",
@@ -202,9 +202,9 @@ func etcdPod(p Programs) *corev1.Pod {
 	})
 }
 
-// serverPod returns the Pod of kube-apiserver. It finds etcd without DNS, so that it needs no other connection. It calls no webhooks for
-// requests that read, and its only client may do everything. It reads etcd without a cache, which could not be filled if an object cannot
-// be decrypted.
+// serverPod returns the Pod of kube-apiserver. kube-apiserver finds etcd without DNS, so that it needs no other connection. It calls no
+// webhooks for requests that read, and its only client may do everything. It reads etcd without a cache: if an object cannot be decrypted,
+// a cache could not be filled.
 func serverPod(p Programs, address string) *corev1.Pod {
 	const folder = "/srv/kubernetes/"
 	server := folder + "server/"

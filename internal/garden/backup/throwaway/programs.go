@@ -11,12 +11,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/kubeapiserver"
 )
 
-// Programs are the images of the programs of a restoration, which the Garden runs too, and the settings with which they find and read the
-// data of the Garden.
+// Programs contains the images of the programs that a restoration runs. The Garden runs the same programs. Programs also contains the
+// settings with which these programs find and read the data of the Garden.
 type Programs struct {
 	// ETCD, BackupRestore and APIServer are the images.
 	ETCD, BackupRestore, APIServer string
-	// Store, Variables, Volumes and Mounts are the arguments, environment variables and volumes with which etcd-backup-restore reads
+	// Store, Variables, Volumes and Mounts are the arguments, environment variables, volumes and mounts with which etcd-backup-restore reads
 	// snapshots.
 	Store     []string
 	Variables []corev1.EnvVar

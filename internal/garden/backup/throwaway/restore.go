@@ -1,12 +1,14 @@
-// Package throwaway restores the last snapshot of the main etcd into an etcd and a kube-apiserver, counts their objects, and removes both.
+// Package throwaway restores the last snapshot of the main etcd into an etcd and a kube-apiserver, counts the objects in this etcd, and
+// removes both programs.
 //
-// Both run in namespace garden-restore-drill, which has nothing else. The operator owns all objects in it
-// that have the label of a restoration; there is at most one restoration. If the operator ends meanwhile, the next process removes these
-// objects, and begins from the start: nothing of a restoration is continued.
+// Both programs run in namespace garden-restore-drill, which is for nothing else. The operator owns all objects in this namespace that
+// have the label of a restoration. There is at most one restoration. If the operator ends during a restoration, the next process removes
+// these objects, and begins from the start: it continues nothing.
 //
-// Two Pods separate the rights. The one of etcd may connect to the snapshots, and has no key of the Garden. The one of kube-apiserver has
-// the encryption keys of a backup file, and may connect only to that etcd. Their certificates are generated for each restoration.
-// NetworkPolicies deny everything else. Snapshots are only read: the program beside etcd has no access to them.
+// Two Pods separate the rights. The Pod of etcd may connect to the snapshots, and has no key of the Garden. The Pod of kube-apiserver has
+// the encryption keys of a backup file, and may connect only to that etcd. The operator connects to both Pods. The certificates of both
+// programs are generated for each restoration. NetworkPolicies deny all other connections. Snapshots are only read, before etcd starts:
+// the sidecar beside etcd has no access to them.
 package throwaway
 
 import (
@@ -72,8 +74,9 @@ type Restorer struct {
 	Connect func(*rest.Config) *rest.Config
 }
 
-// Restore restores the last snapshot, and returns the number of objects that an API server with an encryption configuration can read. It
-// fails if any object cannot be read. Then nothing is left in the cluster, unless the context ended or the removal failed.
+// Restore restores the last snapshot, and returns the number of objects in it. An API server with the encryption configuration reads all
+// objects except the objects of gardener-apiserver, which are only counted. Restore fails if any object cannot be read. After Restore,
+// also if it fails, no object of the restoration is left in the cluster, unless the operator ended meanwhile or the removal failed.
 func (r *Restorer) Restore(ctx context.Context, encryption []byte) (contents Contents, err error) {
 	err = r.Clean(ctx)
 	if err != nil {
@@ -283,8 +286,8 @@ func progressOf(p *corev1.Pod) string {
 	return "its Pod is in phase " + string(p.Status.Phase)
 }
 
-// Clean removes the objects of an earlier restoration, and waits until no Pod is left. The policies go last. Where drills never restored
-// data, the namespace and the rights in it may be absent.
+// Clean removes the objects of an earlier restoration, and waits until no Pod is left. It removes the NetworkPolicies last. If the
+// namespace does not exist, because the cluster never restored data, Clean does nothing.
 func (r *Restorer) Clean(ctx context.Context) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: Namespace}, &corev1.Namespace{}); apierrors.IsNotFound(err) {
 		return nil

@@ -18,8 +18,8 @@ const gardenerPrefix = "/registry-gardener/"
 // keysPerRequest is the number of keys in a response of etcd.
 const keysPerRequest = 5000
 
-// countOfGardener counts the objects of gardener-apiserver by their resources, as resource.group: no API server of the drill serves them.
-// It only reads keys, by the JSON API of etcd.
+// countOfGardener counts the objects of gardener-apiserver by their resources, as resource.group. No API server of the drill serves these
+// objects, so countOfGardener only reads their keys, by the JSON API of etcd.
 func countOfGardener(ctx context.Context, etcd *rest.Config) (Contents, error) {
 	requests, err := rest.HTTPClientFor(etcd)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package alertmanager returns the objects of the Alertmanager of the garden, which sends the alerts of the Prometheus of the garden to the
-// receivers of users. Users set receivers and routes by AlertmanagerConfigs with label alertmanager=garden, in any namespace. Without one,
-// Alertmanager sends nothing.
+// Package alertmanager returns the objects of the Alertmanager of the garden, which sends the alerts of the Prometheus of the garden to
+// the receivers of users. Users set receivers and routes in AlertmanagerConfigs with the label alertmanager=garden, in any namespace. If
+// there is no such AlertmanagerConfig, Alertmanager sends nothing.
 package alertmanager
 
 import (

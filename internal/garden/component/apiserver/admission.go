@@ -43,9 +43,9 @@ type Plugins struct {
 	Settings []operatorv1alpha1.AdmissionPlugin
 }
 
-// PluginsOf returns the plugins of a Garden. Wanted are the settings of the Garden for plugins. All plugins in the argument enabled are
-// enabled, except for plugins that the Garden disables. A setting for a plugin that the API server does not have is left out, because the
-// API server would not start with this plugin.
+// PluginsOf returns the plugins of a Garden. Wanted are the settings of the Garden for plugins. The result enables the plugins in the
+// argument enabled, and the plugins with a setting, except for plugins that the Garden disables. A setting for a plugin that the API
+// server does not have is left out, because the API server would not start with this plugin.
 func PluginsOf(wanted []operatorv1alpha1.AdmissionPlugin, enabled []string, exists func(name string) bool) Plugins {
 	p := Plugins{Enabled: slices.Clone(enabled)}
 	for _, each := range wanted {
@@ -122,9 +122,9 @@ func (p Plugins) args() []string {
 }
 
 // pluginConfig returns the configuration of a plugin, or nil if the plugin has none. A plugin that calls webhooks has a configuration if
-// the Garden gives a configuration or a kubeconfig. pluginConfig sets the path of the kubeconfig in it to the path at which the kubeconfig
-// is mounted, or to "" if there is no kubeconfig. If the Garden gives a configuration of PodSecurity, pluginConfig adds kube-system to the
-// exempted namespaces.
+// the Garden gives a configuration or a kubeconfig. In this configuration, pluginConfig sets the path of the kubeconfig to the path at
+// which the kubeconfig is mounted, or to "" if there is no kubeconfig. If the Garden gives a configuration of PodSecurity, pluginConfig
+// adds kube-system to the exempted namespaces.
 func pluginConfig(plugin operatorv1alpha1.AdmissionPlugin, hasKubeconfig bool) (map[string]any, error) {
 	var config map[string]any
 	if plugin.Config != nil && len(plugin.Config.Raw) > 0 {

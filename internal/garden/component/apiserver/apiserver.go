@@ -1,8 +1,9 @@
 // Package apiserver contains the common parts of kube-apiserver and gardener-apiserver: arguments, configuration files with the objects
 // that contain them, references of the Garden to Secrets and ConfigMaps, and the order of encryption keys.
 //
-// Files are in immutable ConfigMaps and Secrets, which are named after their content, so that a change rolls out; the garbage collector of
-// the resource manager deletes the ones that no workload refers to.
+// The configuration files are in immutable ConfigMaps and Secrets, which are named after their content, so that a change rolls out. The
+// garbage collector of the resource manager deletes the ConfigMaps and Secrets that no workload refers to. A Part may instead name an
+// existing Secret: this Secret keeps its name when its content changes, so that the change does not roll out.
 //
 // A rotation of the encryption key takes two deployments of an API server: see NewKeyPopulated.
 package apiserver
@@ -82,7 +83,7 @@ func (p Part) source() corev1.VolumeSource {
 }
 
 // Deployment returns the Deployment of an API server: see Owner.Deployment. It also sets the priority class and the grace period of the
-// Pods, and turns off the automount of a token. New Pods start before old ones end.
+// Pods, turns off the automount of a token, and sets minReadySeconds. New Pods start before old Pods end.
 func Deployment(
 	owner object.Owner, name string, replicas int32, selector, further map[string]string, pod corev1.PodSpec,
 ) *appsv1.Deployment {

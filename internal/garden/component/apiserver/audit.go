@@ -25,8 +25,8 @@ rules:
 	auditVersion   = "audit.k8s.io/v1"
 )
 
-// AuditParts returns the configuration of the audit policy, and of the webhook that gets the events. Policy is the name of the ConfigMap
-// with the policy. Without a policy of the user there are no events, so the configuration then has no webhook.
+// AuditParts returns the configuration of the audit policy, and of the webhook that gets the events. Policy is the beginning of the name
+// of the ConfigMap with the policy. If the user has no policy, there are no events, so the configuration contains no webhook.
 func (s Server) AuditParts(policy string, webhook *operatorv1alpha1.AuditWebhook, refs References) []Part {
 	data := map[string]string{auditPolicyFile: cmp.Or(refs.AuditPolicy, noAudit)}
 	own := Part{

@@ -56,10 +56,13 @@ func ofGardener(resource string) bool {
 const NewKeyPopulated = "credentials.gardener.cloud/new-encryption-key-populated"
 
 // EncryptionKeys returns the keys in the order in which an API server tries them; the API server writes with the first key. Old is the
-// Secret with the predecessor of the current key, nil if there is none. If the configuration of the live Deployment does not contain the
-// old key, no Pod has written with it, and it is left out. Configured are the keys of the configuration that the live Deployment has, in
-// their order. A key that no Secret has any more stays until a rotation completes, because etcd may have data that only this key can read.
-// EncryptionKeys fails if an aborted rotation would lead back to a key that the live Deployment does not have.
+// Secret with the predecessor of the current key, nil if there is none. Configured are the keys of the configuration that the live
+// Deployment has, in their order; they are empty if they are not known.
+//
+// If the keys in configured are known and do not contain the old key, no Pod has written with the old key, and EncryptionKeys leaves it
+// out. As long as AddsKey is true, the key with which the live Pods write stays the first key. A key that is in configured and that no
+// Secret has any more stays until a rotation completes, because etcd may have data that only this key can read. EncryptionKeys fails if an
+// aborted rotation would lead back to a key that the live Deployment does not have.
 func EncryptionKeys(
 	v values.Values, current, old *corev1.Secret, live *appsv1.Deployment, configured []secretconfig.UsableEncryptionKey,
 ) ([]secretconfig.UsableEncryptionKey, error) {
@@ -111,18 +114,18 @@ func ConfigurationRole(keyName string) string {
 	return server + configurationSuffix
 }
 
-// AddsKey reports whether this deployment only adds a new encryption key to the configuration of all Pods, so that the Pods do not write
-// with the key yet. Pods without the key could not read objects that other Pods write with it. When the deployment is rolled out,
-// NewKeyPopulated must be set, and the objects deployed again. The result is false without a live Deployment, because there are no Pods
-// then.
+// AddsKey reports whether a deployment of the API server in the present phase only adds a new encryption key to the configuration of all
+// Pods, so that the Pods do not write with the key yet. Pods without the key could not read objects that other Pods write with it. When
+// the Deployment is rolled out, the operator must set NewKeyPopulated, and deploy the objects again. The result is false without a live
+// Deployment, because there are no Pods then.
 func AddsKey(v values.Values, live *appsv1.Deployment) bool {
 	preparing := v.Phases[rotation.ETCDEncryptionKey] == operatorv1alpha1.RotationPreparing
 	return preparing && live != nil && live.Annotations[NewKeyPopulated] != "true"
 }
 
-// SetMarks adds two annotations to the Deployment if the Pods of the Deployment encrypt with a new key: NewKeyPopulated, and
-// AnnotationEncryptionKey with the value key. Key is the name of the Secret with the new key. In all other cases, SetMarks changes
-// nothing.
+// SetMarks adds two annotations to the Deployment if the Pods of the Deployment encrypt with a new key, or if the live Deployment already
+// has NewKeyPopulated: NewKeyPopulated, and AnnotationEncryptionKey with the value key. The argument key is the name of the Secret with
+// the new key. In all other cases, SetMarks changes nothing.
 func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) {
 	phase := v.Phases[rotation.ETCDEncryptionKey]
 	writes := phase == operatorv1alpha1.RotationPreparing && !AddsKey(v, live) || phase == operatorv1alpha1.RotationPrepared && live == nil
@@ -132,10 +135,12 @@ func SetMarks(v values.Values, deployment, live *appsv1.Deployment, key string) 
 	}
 }
 
-// OutdatedMarks returns the keys of annotations of the live Deployment that an earlier rotation of the encryption key has left: with them,
-// the next rotation would skip a step. Live is nil if there is no Deployment. Key is the name of the Secret with the current key. If
-// Gardener's operator began the rotation, no annotation names the key, and the labels of objects contain no digest, so that the objects
-// must be labeled once more.
+// OutdatedMarks returns the keys of the annotations of the live Deployment that an earlier rotation of the encryption key has left. With
+// these annotations, the next rotation would skip a step. Live is nil if there is no Deployment. Key is the name of the Secret with the
+// current key.
+//
+// If Gardener's operator began the rotation, no annotation names the key. In phase Preparing, OutdatedMarks then also returns
+// ResourcesLabeled and Snapshotted: the labels of the objects contain no digest, so the operator must label the objects once more.
 func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []string {
 	if live == nil {
 		return nil
@@ -158,9 +163,10 @@ func OutdatedMarks(v values.Values, live *appsv1.Deployment, key string) []strin
 	return outdated
 }
 
-// CheckNewKeyUsed returns why the old encryption key must not be dropped yet, or nil: the annotations of the live Deployment, or its
-// encryption configuration, do not say that all Pods write with the current key. The phase in the status alone may be wrong. Configured are
-// the keys of the live encryption configuration, empty if they are not known.
+// CheckNewKeyUsed returns an error that says why the operator must not drop the old encryption key yet, or nil. It does not rely on the
+// phase in the status alone, because the phase may be wrong: the annotation NewKeyPopulated must be "true", and neither the annotation
+// AnnotationEncryptionKey nor the encryption configuration of the live Deployment may say that Pods write with another key than the
+// current one. Configured are the keys of the live encryption configuration, empty if they are not known.
 func CheckNewKeyUsed(live *appsv1.Deployment, current *corev1.Secret, configured []secretconfig.UsableEncryptionKey) error {
 	key, err := secretconfig.ParseEncryptionKey(current.Data)
 	if err != nil {
@@ -200,8 +206,8 @@ func (s Server) EncryptionKey(v values.Values) secrets.Request {
 	}
 }
 
-// encryptionProvider returns the provider that the Garden asks for, or "" for aescbc, because keys of earlier releases, which only had
-// aescbc, name no provider.
+// encryptionProvider returns the provider that the Garden asks for. It returns "" if the Garden names no provider or names aescbc, because
+// the keys of earlier releases, which only had aescbc, name no provider.
 func encryptionProvider(v values.Values) secretconfig.EncryptionProvider {
 	config := v.KubeAPIServer.EncryptionConfig
 	if config == nil || config.Provider == nil {
@@ -232,8 +238,8 @@ type Encryption struct {
 	Config *operatorv1alpha1.EncryptionConfig
 	// Always are the resources that are encrypted in every Garden.
 	Always []string
-	// Former are resources that have been encrypted. The API server writes resources that the Garden no longer lists as plain text, and can
-	// still read their encrypted objects.
+	// Former are resources whose objects have been encrypted. If the Garden no longer lists a resource of Former, the API server writes its
+	// objects as plain text, and can still read its encrypted objects.
 	Former []string
 	// Plain are the resources that are still written as plain text: see PlainResources.
 	Plain []string
@@ -246,9 +252,10 @@ func Resources(config *operatorv1alpha1.EncryptionConfig, always []string) []str
 	return slices.Concat(ptr.Deref(config, operatorv1alpha1.EncryptionConfig{}).Resources, always)
 }
 
-// PlainResources returns the resources that the live Pods do not encrypt yet. If a new Pod encrypted an object of them, the live Pods could
-// not read it. A deployment must first make all Pods able to read encrypted objects of these resources; when it is rolled out, the objects
-// must be deployed again without plain resources. Live is the Secret with the configuration of the live Deployment, nil if there is none.
+// PlainResources returns the resources whose objects the live Pods do not encrypt yet. If a new Pod encrypted an object of these
+// resources, the live Pods could not read the object. So a first deployment must make all Pods able to read encrypted objects of these
+// resources, with the resources in Encryption.Plain. When it is rolled out, the operator must deploy the objects again, with an empty
+// Plain. Live is the Secret with the configuration of the live Deployment, nil if there is none.
 func PlainResources(resources []string, live *corev1.Secret) ([]string, error) {
 	if live == nil {
 		return nil, nil
@@ -287,8 +294,8 @@ func (e Encryption) YAML() ([]byte, error) {
 	return content, nil
 }
 
-// EncryptionPart configures the encryption of data in etcd. The garbage collector keeps its Secret even if the Deployment is deleted,
-// because it may have the last copy of a key.
+// EncryptionPart configures the encryption of data in etcd. The garbage collector keeps the Secret with this configuration even if the
+// Deployment is deleted, because the Secret may contain the last copy of a key.
 func (s Server) EncryptionPart(e Encryption) (Part, error) {
 	content, err := e.YAML()
 	if err != nil {

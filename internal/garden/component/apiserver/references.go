@@ -68,8 +68,8 @@ func Names(wanted []Reference) (names ObjectNames) {
 	return names
 }
 
-// Resolve calls Read of each reference with the values in the object that it names. Each of the errors names an object and a key that is
-// missing or malformed, and how to correct it. No error contains a value of a Secret.
+// Resolve calls Read of each reference with the values in the object that the reference names. Each of the errors names an object and a
+// key that is missing or malformed, and how to correct it. No error contains a value of a Secret.
 func (s Server) Resolve(wanted []Reference, found Found) []error {
 	var problems []error
 	for _, each := range wanted {

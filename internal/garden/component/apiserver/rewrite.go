@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the KeyLabel of the encryption key that kube-apiserver
-	// had when the operator wrote the object again. The operator removes it when the rotation of the key completes.
+	// KeyName is a label on encrypted objects of the virtual cluster. Its value is the KeyLabel of the encryption key that kube-apiserver had
+	// when the operator wrote the object again. The operator removes the label when the rotation of the key completes. If there is no
+	// rotation, and only the encrypted resources or the provider change, the operator removes the label in the same rewrite.
 	KeyName = "credentials.gardener.cloud/key-name"
 	// ResourcesLabeled is an annotation of the Deployment of kube-apiserver with the value "true": all objects of a Rewrite have the label
 	// KeyName. Missing: the operator labels them.
@@ -53,9 +54,9 @@ type Rewrite struct {
 	Encrypted *operatorv1alpha1.EncryptionAtRest
 }
 
-// PlanRewrite returns the Rewrite of a reconciliation of both API servers, which encrypt the resources in always in every Garden. A rewrite
-// is necessary while a rotation of the key is in phase Preparing or Completing, and if the resources or the provider differ from the status
-// of the Garden, or the status does not record them.
+// PlanRewrite returns the Rewrite of a reconciliation of both API servers. The argument always contains the resources that both API
+// servers encrypt in every Garden. A rewrite is necessary while a rotation of the key is in phase Preparing or Completing. It is also
+// necessary if the resources or the provider differ from the status of the Garden, or if the status does not record them.
 func PlanRewrite(v values.Values, always []string) Rewrite {
 	before, after := sets.New(v.EncryptedResources...), sets.New[string]()
 	for _, config := range []*operatorv1alpha1.EncryptionConfig{v.KubeAPIServer.EncryptionConfig, v.GardenerAPIServer.EncryptionConfig} {

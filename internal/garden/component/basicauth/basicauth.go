@@ -52,9 +52,9 @@ func CredentialsOf(s component.Secrets) Credentials {
 	}
 }
 
-// Hosts returns the hosts for which the gateway asks for a password: the hosts of web UIs, and the hosts of the routes in the cluster.
-// Routes are removed after the filter of the gateway changes, so the filter must still cover a host that the Garden no longer has until its
-// route is gone.
+// Hosts returns the hosts for which the gateway asks for a password: the hosts of web UIs, and the hosts of the routes in the cluster. The
+// operator changes the filter of the gateway before it removes routes. So the filter must cover the hosts of a route until the route is
+// gone, even if the Garden no longer has these hosts.
 func Hosts(v values.Values, routes []*unstructured.Unstructured) []any {
 	var hosts []any
 	for _, ui := range observability.Exposed(v) {

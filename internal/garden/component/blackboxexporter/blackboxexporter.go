@@ -33,8 +33,8 @@ const (
 
 	configFile   = "blackbox.yaml"
 	configFolder = "/etc/blackbox_exporter"
-	// accessFolder has the token for the virtual cluster and the authority of kube-apiserver, gardenerFolder the authority of
-	// gardener-apiserver.
+	// accessFolder contains the token for the virtual cluster and the bundle of the authority of kube-apiserver. gardenerFolder contains the
+	// bundle of the authority of gardener-apiserver.
 	accessFolder   = "/var/run/secrets/blackbox_exporter/cluster-access"
 	gardenerFolder = "/var/run/secrets/blackbox_exporter/gardener-ca"
 	tokenKey       = "token"
@@ -80,8 +80,8 @@ func Objects(v values.Values, authorities Authorities) ([]client.Object, error) 
 	return objects, nil
 }
 
-// publicNames returns the health endpoints of kube-apiserver at those domain patterns of its field sni that begin with "api.". It leaves
-// out other patterns, such as wildcards.
+// publicNames returns the URLs of the health endpoint of kube-apiserver, one for each domain pattern in the field sni that begins with
+// "api.". It leaves out other patterns, such as wildcards.
 func publicNames(v values.Values) []string {
 	if v.KubeAPIServer.SNI == nil {
 		return nil

@@ -1,10 +1,11 @@
 // Package crds contains the CustomResourceDefinitions that the garden operator deploys into the runtime cluster.
 //
-// The definitions of other projects are unchanged copies of files in their Go modules, which are licensed under the Apache License 2.0:
-// hack/garden-crds.sh says which module and version each folder is from. The definitions in the folders monitoring, opentelemetry, victoria
-// and perses have no descriptions of fields, and only the version that is stored: the process keeps all definitions in memory, and
-// descriptions would be four fifths of their size. The definitions in the folder extensions are generated from package
-// api/extensions/v1alpha1. There is no definition of Hvpas: no module has one, and the kind is only removed.
+// The definitions of other projects are copies of files in their Go modules, which are licensed under the Apache License 2.0:
+// hack/garden-crds.sh says which module and version each folder is from. The copies are unchanged, except for the folders monitoring,
+// opentelemetry, victoria and perses. The definitions in these four folders have no descriptions of fields, and only the version that is
+// stored: the process keeps all definitions in memory, and descriptions would be four fifths of their size. The definitions in the folder
+// extensions are generated from package api/extensions/v1alpha1. There is no definition of Hvpas: no module contains it, and the operator
+// only removes this kind.
 package crds
 
 import (

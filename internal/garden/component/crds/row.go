@@ -58,8 +58,8 @@ var FluentComponent = component.Component{
 	Destroy: afterResourceManager("Destroying custom resource definition for fluent-operator"),
 }
 
-// MonitoringComponent is the definitions for prometheus-operator. The vertical pod autoscaler starts after them: it needs minutes to notice
-// a kind whose definition was created later.
+// MonitoringComponent is the definitions for prometheus-operator. The vertical pod autoscaler starts after these definitions, because it
+// needs minutes to notice a kind whose definition was created later.
 var MonitoringComponent = component.Component{
 	Name: component.MonitoringDefinitions, Plane: component.Runtime, Definitions: Monitoring,
 	Deploy: component.Task{

@@ -106,7 +106,7 @@ func (r Role) figures(v values.Values) figures {
 }
 
 // Object returns the Etcd. Live is the Etcd in the cluster, nil if there is none. The result keeps the schedules and the storage of the
-// live Etcd, and also its bucket if the Garden names none.
+// live Etcd. If the Garden names no bucket, the result also keeps the bucket of the live Etcd.
 func Object(v values.Values, role Role, secrets Secrets, live *druidcorev1alpha1.Etcd) *druidcorev1alpha1.Etcd {
 	f := role.figures(v)
 	o := &druidcorev1alpha1.Etcd{
@@ -165,8 +165,8 @@ func capacity(f figures, live *druidcorev1alpha1.Etcd) *resource.Quantity {
 	return ptr.To(resource.MustParse(f.capacity))
 }
 
-// StorageProblem returns why the Garden must not be reconciled, or "": it names another StorageClass than the live Etcd has, which cannot
-// change. The webhook denies such a change of the Garden.
+// StorageProblem returns why the Garden must not be reconciled, or "". The reason is that the Garden names another StorageClass than the
+// live Etcd has: the StorageClass of an Etcd cannot change. The webhook denies such a change of the Garden.
 func StorageProblem(v values.Values, role Role, live *druidcorev1alpha1.Etcd) string {
 	var wanted *string
 	if storage := role.figures(v).storage; storage != nil {

@@ -39,9 +39,10 @@ func requested(o *druidcorev1alpha1.Etcd, now time.Time) *druidcorev1alpha1.Etcd
 	return o
 }
 
-// WithPeerAuthority returns the live Etcd, changed only so that its peers trust the authorities in another Secret. The Etcd is unchanged if
-// it has no TLS for peers or already names this Secret. With high availability, all members must trust a new authority before the first of
-// them gets a certificate that the new authority has signed.
+// WithPeerAuthority returns a copy of the live Etcd. In this copy, the peers trust the authorities in another Secret, and annotations
+// request a reconciliation; nothing else is changed. If the live Etcd has no TLS for peers, or already names this Secret, the copy is
+// unchanged. With high availability, all members must trust a new authority before the first of them gets a certificate that the new
+// authority has signed.
 func WithPeerAuthority(live *druidcorev1alpha1.Etcd, secret string, now time.Time) *druidcorev1alpha1.Etcd {
 	changed := live.DeepCopy()
 	if changed.Spec.Etcd.PeerUrlTLS == nil || changed.Spec.Etcd.PeerUrlTLS.TLSCASecretRef.Name == secret {
@@ -97,8 +98,8 @@ func membersProblem(live *druidcorev1alpha1.Etcd) string {
 	return "etcd-druid has not reported yet whether all members are updated"
 }
 
-// SnapshotURL returns the URL at which a GET request makes the main etcd take a full snapshot, or "" if there are no backups. The bundle of
-// ca-etcd verifies the certificate of the server; the client needs no certificate.
+// SnapshotURL returns the URL at which a GET request makes the main etcd take a full snapshot, or "" if there are no backups. The client
+// must verify the certificate of the server with the bundle of ca-etcd. The client needs no certificate of its own.
 func SnapshotURL(v values.Values) string {
 	if v.ETCDMain.Backup == nil {
 		return ""
@@ -112,8 +113,8 @@ var (
 	ErrSnapshot       = errors.New("taking the snapshot failed")
 )
 
-// JudgeSnapshot returns an error that says why the answer to the request for a snapshot is no success, or nil. The snapshot can be
-// requested again.
+// JudgeSnapshot returns nil if the status of the answer to a request for a snapshot is a success, or else an error with the reason. The
+// operator may request the snapshot again.
 func JudgeSnapshot(status int) error {
 	switch status {
 	case http.StatusOK:

@@ -42,9 +42,9 @@ func fullSnapshot(v values.Values, live *druidcorev1alpha1.Etcd) string {
 	return schedule(v, v.Maintenance.Begin-snapshotMargin-snapshotWindow, snapshotWindow, "*")
 }
 
-// schedule returns a time in UTC, in the format of cron; days is its field for days of the month. The UID of the Garden selects a minute
-// between begin and begin+length, so that the etcds of different Gardens do not all work at the same time. If the Garden has no maintenance
-// window, the result is the time of day when the Garden was created.
+// schedule returns a schedule in UTC, in the format of cron. The argument days is the field of the schedule for days of the month. The UID
+// of the Garden selects a minute between begin and begin+length, so that the etcds of different Gardens do not all work at the same time.
+// If the Garden has no maintenance window, the schedule names the time of day when the Garden was created.
 func schedule(v values.Values, begin, length time.Duration, days string) string {
 	const day = 24 * time.Hour
 	at := v.GardenCreated.UTC().Sub(v.GardenCreated.UTC().Truncate(day))

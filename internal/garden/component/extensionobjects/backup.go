@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// BackupSecret is the Secret in the namespace of the Garden that the controller of the BackupEntry writes, with the credentials for the
-// bucket.
+// BackupSecret is the name of the Secret with the credentials for the bucket. The controller of the BackupEntry writes this Secret in the
+// namespace of the Garden.
 const BackupSecret = "etcd-backup"
 
 // BackupEntryName returns the name of the BackupEntry. Controllers derive from it the namespace in which they write BackupSecret.
@@ -21,8 +21,8 @@ func BackupEntryName(namespace string, garden types.UID) string {
 	return namespace + "--" + string(garden)
 }
 
-// RegionOfBackup returns the region of the BackupBucket: of the backup in the Garden, or else of the runtime cluster. It is "" if the
-// Garden names neither.
+// RegionOfBackup returns the region of the BackupBucket: the region that the Garden names for its backups, or else the region of the
+// runtime cluster. It is "" if the Garden names neither of the two regions.
 func RegionOfBackup(v values.Values) string {
 	return cmp.Or(ptr.Deref(v.ETCDMain.Backup.Region, ""), v.Region)
 }

@@ -88,9 +88,9 @@ func recordType(address string) extensionsv1alpha1.DNSRecordType {
 	return extensionsv1alpha1.DNSRecordTypeAAAA
 }
 
-// StaleDNSRecords returns the DNSRecords of the operator that must be deleted before the wanted ones are written: the Garden no longer has
-// their host or provider, or their type of record set changes, which is immutable. Hosts are compared, too, because the DNSRecords of two
-// hosts can have the same name.
+// StaleDNSRecords returns the DNSRecords of the operator that must be deleted before the wanted DNSRecords are written. A DNSRecord is
+// stale if the Garden no longer has a DNSRecord with this name and host, or if its type of record set must change, which is immutable. The
+// name contains the type of the provider. Hosts are compared, too, because the DNSRecords of two hosts can have the same name.
 func StaleDNSRecords(wanted, live []*extensionsv1alpha1.DNSRecord) []*extensionsv1alpha1.DNSRecord {
 	var stale []*extensionsv1alpha1.DNSRecord
 	for _, each := range live {

@@ -16,7 +16,7 @@ import (
 // beforeKubeAPIServer is the time in a lifecycle before kube-apiserver is deployed or destroyed.
 const beforeKubeAPIServer = "BeforeKubeAPIServer"
 
-// Activated is an Extension of extensions.gardener.cloud in the runtime cluster, and its lifecycle in the Extension of
+// Activated is an Extension of extensions.gardener.cloud in the runtime cluster. Early and Within are from the Extension of
 // operator.gardener.cloud that offers its type.
 type Activated struct {
 	*extensionsv1alpha1.Extension
@@ -27,8 +27,8 @@ type Activated struct {
 	Within time.Duration
 }
 
-// Extensions returns the objects of the extensions that the Garden names, and then of the extensions that available Extensions activate in
-// all Gardens.
+// Extensions returns the objects of the extensions that the Garden names, followed by the objects of the extensions that one of the
+// available Extensions activates in all Gardens. An available Extension that is being deleted does not count.
 func Extensions(v values.Values, available []operatorv1alpha1.Extension) []Activated {
 	all := make([]Activated, 0, len(v.Extensions))
 	for _, each := range v.Extensions {

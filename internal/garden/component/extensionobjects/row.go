@@ -46,8 +46,8 @@ var DNSRecordsComponent = component.Component{
 	},
 }
 
-// EarlyExtensionsComponent is the Extensions that are reconciled before kube-apiserver is deployed. Its destruction deletes all that are
-// left.
+// EarlyExtensionsComponent are the Extensions that are reconciled before kube-apiserver is deployed. Its task Destroy deletes all
+// Extensions of the operator that still exist.
 var EarlyExtensionsComponent = component.Component{
 	Name: component.EarlyExtensions, Plane: component.Virtual, Own: component.Own{Deploy: true, Destroy: true},
 	Deploy: component.Task{
@@ -59,8 +59,8 @@ var EarlyExtensionsComponent = component.Component{
 	Destroy: component.Task{Name: "Destroying extension resources", After: []string{component.LateExtensions, component.Etcds}},
 }
 
-// LateExtensionsComponent is the other Extensions. Its destruction deletes the Extensions that need the virtual cluster, and waits until
-// they are gone.
+// LateExtensionsComponent are the Extensions that are reconciled after kube-apiserver is deployed. Its task Destroy deletes the Extensions
+// that must be deleted before kube-apiserver is destroyed, and waits until they are gone.
 var LateExtensionsComponent = component.Component{
 	Name: component.LateExtensions, Plane: component.Virtual, Own: component.Own{Deploy: true, Destroy: true},
 	Deploy: component.Task{

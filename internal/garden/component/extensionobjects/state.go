@@ -1,6 +1,6 @@
 // Package extensionobjects returns the objects of extensions.gardener.cloud that belong to the Garden: the DNSRecords of its domains, the
-// BackupBucket and the BackupEntry of its main etcd, and the Extensions that it activates. They are of class garden. The operator writes
-// them, and the controller of an extension answers in their status.
+// BackupBucket and the BackupEntry of its main etcd, and the Extensions that it activates. All these objects are of class garden. The
+// operator writes them, and the controller of an extension answers in their status.
 package extensionobjects
 
 import (
@@ -60,12 +60,14 @@ func (s State) Problem() string {
 	return ""
 }
 
-// secretRevision is an annotation of an object. Its value is the revision (UID and resource version) that the Secret of the object had when
-// the operator last requested a reconciliation. Missing: the object had no Secret.
+// secretRevision is an annotation of an object. Its value is the revision (UID and resource version) that the Secret of the object had
+// when the operator last requested a reconciliation. Missing: the operator has requested none, or the object had no Secret in the
+// namespace of the Garden.
 const secretRevision = "espalier.dev/secret-revision"
 
-// NeedsRequest reports whether the operator must request a reconciliation of an object whose Secret has a revision: the object is not being
-// deleted, no reconciliation is requested, and the last reconciliation did not succeed, or was for another revision.
+// NeedsRequest reports whether the operator must request a reconciliation of an object. Revision is the revision of the Secret of the
+// object, "" if there is none. The result is true if the object is not being deleted, no request is pending, and the last reconciliation
+// has not succeeded yet or was for another revision.
 func (s State) NeedsRequest(revision string) bool {
 	isOutdated := revision != "" && s.Annotations[secretRevision] != revision
 	return s.DeletionTimestamp == nil && !s.isRequested() && (isOutdated || s.Problem() != "")

@@ -61,8 +61,8 @@ func GateArgs(wanted map[string]bool, takes func(name string, value bool) bool) 
 	return []string{"--feature-gates=" + Switches(gates)}
 }
 
-// IgnoredGates returns the gates that FeatureGates leaves out, as texts for the user, sorted. An earlier version had them, and the webhook
-// accepts them as long as they do not change.
+// IgnoredGates returns the gates that FeatureGates leaves out, as texts for the user, sorted. An earlier version of the program had these
+// gates, and the webhook accepts the gates in a Garden as long as they do not change.
 func IgnoredGates(wanted map[string]bool, takes func(name string, value bool) bool) []string {
 	var ignored []string
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

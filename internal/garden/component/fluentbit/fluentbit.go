@@ -50,8 +50,8 @@ const (
 	units      = "systemd.*"
 )
 
-// role is the name of the ClusterRole of fluent-bit. fluent-operator would create one from the field rbacRules, but not while it watches
-// one namespace only.
+// role is the name of the ClusterRole of fluent-bit. fluent-operator would create a ClusterRole from the field rbacRules, but it does not
+// while it watches one namespace only.
 const role = "gardener.cloud:logging:fluent-bit"
 
 // rules returns the rights of fluent-bit beyond the ones that fluent-operator gives it.

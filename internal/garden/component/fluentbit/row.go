@@ -28,8 +28,9 @@ var CustomResourcesComponent = afterControlPlane(observability.Component(
 	"creates ManagedResource `fluent-operator-custom-resources-garden`, if there is a store of logs", nil,
 	func(v values.Values, _ component.Secrets) ([]client.Object, error) { return CustomResources(v), nil }))
 
-// afterControlPlane returns the row with three changes. The component requires fluent-operator. It is unwanted if Unless returns a reason.
-// It is destroyed after the milestone VirtualDestroyed, so that logs are collected until the objects in the virtual cluster are gone.
+// afterControlPlane returns the row with three changes. The component requires fluent-operator. The component is unwanted if Unless
+// returns a reason. A deletion destroys the component after the milestone VirtualDestroyed, so that logs are collected until the objects
+// in the virtual cluster are gone.
 func afterControlPlane(row component.Component) component.Component {
 	row.Requires, row.Unless = []string{component.FluentOperator}, Unless
 	row.Destroy.After = append(row.Destroy.After, component.VirtualDestroyed)

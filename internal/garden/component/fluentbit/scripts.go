@@ -22,8 +22,8 @@ const addTag = `function add_tag_to_record(tag, timestamp, record)
 end
 `
 
-// addTagAndSource takes the names of the Pod, its namespace and its container from the tag, which is the path of the log file of the
-// container.
+// addTagAndSource adds the names of the Pod, its namespace and its container to a record. It takes them from the tag, which is the path of
+// the log file of the container. It also adds the name of the node, and the origin garden.
 const addTagAndSource = `function add_tag_to_record(tag, timestamp, record)
   local pod, namespace, container = string.match(tag, "^kubernetes%.var%.log%.containers%.([^_]+)_([^_]+)_(.+)%-%x+%.log$")
   record["origin"] = "garden"

@@ -55,8 +55,9 @@ func Objects(v values.Values) ([]client.Object, error) {
 
 const all = "*"
 
-// clusterRules returns the rules for custom resources of fluent-operator, for their definitions, and for namespaces and Pods, which
-// fluent-bit may read: a program may only grant rights that it has.
+// clusterRules returns the rules for custom resources of fluent-operator, for their definitions, and for namespaces and Pods.
+// fluent-operator needs the rules for namespaces and Pods because it grants them to fluent-bit: a program may only grant rights that it
+// has.
 func clusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rights.Rule(fluentbit.Group, "clusterfilters;clusterfluentbitconfigs;clusterinputs;clustermultilineparsers;clusteroutputs;"+

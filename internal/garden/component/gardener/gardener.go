@@ -1,12 +1,12 @@
 // Package gardener contains the common parts of the programs of Gardener for the virtual cluster: gardener-apiserver,
 // gardener-admission-controller, gardener-controller-manager and gardener-scheduler.
 //
-// Each has objects in the runtime cluster that are deployed directly (the Secret with its token for the virtual cluster, and its
-// configuration files), a ManagedResource with the other objects there, and a ManagedResource with the objects in the virtual cluster. The
-// ServiceAccount in the virtual cluster has the name of the program. No program has rights in the runtime cluster.
+// Each program has objects in the runtime cluster that are deployed directly (the Secret with its token for the virtual cluster, and its
+// configuration files), a ManagedResource with its other objects in the runtime cluster, and a ManagedResource with its objects in the
+// virtual cluster. The ServiceAccount in the virtual cluster has the name of the program. No program has rights in the runtime cluster.
 //
-// A deletion deletes the ManagedResource for the virtual cluster and waits until it is gone, does the same with the other one, and then
-// deletes the Secret.
+// A deletion deletes the ManagedResource for the virtual cluster and waits until it is gone. Then it deletes the ManagedResource for the
+// runtime cluster and waits in the same way. In the end it deletes the Secret.
 package gardener
 
 import (
@@ -57,8 +57,8 @@ func VirtualOwner(role string) object.Owner {
 	return object.Owner{Namespace: metav1.NamespaceSystem, Labels: Labels(role)}
 }
 
-// CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks. With routing that is aware of the topology,
-// they prefer endpoints in their zone.
+// CalledByServers lets API servers call a port of the Pods of a Service, as they call webhooks. With routing that is aware of the
+// topology, API servers prefer endpoints in their own zone.
 func CalledByServers(v values.Values, service *corev1.Service, port int32) {
 	service.Annotations = object.Union(service.Annotations, network.From(network.WebhookTargets, port))
 	service.Spec.TrafficDistribution = object.TrafficDistribution(v)

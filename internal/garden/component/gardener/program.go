@@ -44,8 +44,8 @@ type Program struct {
 	Volumes pods.Mounts
 }
 
-// replicas is the number of replicas that the webhook that spreads Pods sets. With another number, each reconciliation would write the
-// Deployment.
+// replicas is the number of replicas to which the webhook that spreads Pods sets the Deployment. With another number, each reconciliation
+// would write the Deployment, because the webhook would have changed the number.
 const replicas = 2
 
 // Objects returns the objects in the runtime cluster. Kubeconfig is the name of the Secret with the generic token kubeconfig.

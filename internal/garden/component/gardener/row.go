@@ -13,8 +13,8 @@ import (
 // Within is how long a program may take to be rolled out.
 const Within = 5 * time.Minute
 
-// Component returns the row of a program of Gardener, without its objects. A deletion first destroys the objects in the virtual cluster,
-// which call the program. The names of the tasks contain the title.
+// Component returns the row of a program of Gardener, without its objects. A deletion first destroys the ManagedResource for the virtual
+// cluster, because of its objects, such as webhooks, API servers may call the program. The names of the tasks contain the title.
 func Component(name, title string, deploy component.Task) component.Component {
 	deploy.Name = "Deploying " + title
 	return component.Component{

@@ -1,8 +1,8 @@
-// Package gardeneraccess returns the objects of two kubeconfigs with all rights in the virtual cluster: one with the external address of
-// its API server, for users, and one with the address in the runtime cluster, for the operator.
+// Package gardeneraccess returns the objects of two kubeconfigs with all rights in the virtual cluster: one kubeconfig with the external
+// address of the API server of the virtual cluster, for users, and one with its address in the runtime cluster, for the operator.
 //
-// The Secrets are deployed directly. The resource manager of the virtual cluster puts tokens into their kubeconfigs and renews them. The
-// objects in the virtual cluster are deployed by a ManagedResource, whose deletion keeps them.
+// The Secrets are deployed directly. The resource manager of the virtual cluster puts tokens into their kubeconfigs and renews the tokens.
+// A ManagedResource deploys the objects in the virtual cluster; these objects stay when the ManagedResource is deleted.
 package gardeneraccess
 
 import (
@@ -72,9 +72,10 @@ func Token(secret *corev1.Secret) string {
 	return user.Token
 }
 
-// ClientConfig returns the configuration of clients with the server, the certificate authority and the token of the kubeconfig in a Secret.
-// It ignores all other fields of the kubeconfig, because they could make the client read a file, run a program, or pass on the operator's
-// own credentials. The server must be in the result of Servers.
+// ClientConfig returns the configuration of clients with the server, the certificate authority and the token of the kubeconfig in a
+// Secret. It ignores all other fields of the kubeconfig, because they could make the client read a file, run a program, or pass on the
+// operator's own credentials. It returns an error if the server of the kubeconfig is not in the argument servers, which is the result of
+// Servers.
 func ClientConfig(secret *corev1.Secret, servers []string) (*rest.Config, error) {
 	cluster, user := current(secret)
 	if !slices.Contains(servers, cluster.Server) {

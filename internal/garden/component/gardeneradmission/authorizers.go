@@ -24,6 +24,6 @@ func Authorizers() []Authorizer {
 // URL returns where kube-apiserver reaches the webhook, by the Service in its own namespace.
 func (a Authorizer) URL() string { return "https://" + Name + "/webhooks/auth/" + a.Name }
 
-// Condition returns a condition, in CEL, for the users. Groups and name are expressions for the groups and the name of the user of a
-// request.
+// Condition returns an expression in CEL that is true if the user of a request is one of the users of the Authorizer. Groups and name are
+// CEL expressions for the groups and the name of the user.
 func (a Authorizer) Condition(groups, name string) string { return fmt.Sprintf(a.users, groups, name) }

@@ -1,20 +1,23 @@
 // Package gardeneradmission returns the objects of gardener-admission-controller of Gardener 1.149. The program serves webhooks of the
-// virtual cluster: webhooks for admission, and webhooks that authorize requests of seeds and of self-hosted shoots.
+// virtual cluster: webhooks for admission, and authorizers, which are webhooks that authorize requests of seeds and of self-hosted shoots.
 //
 // kube-apiserver of the virtual cluster asks the authorizers from its first start on, before gardener-admission-controller runs. Gardener
 // 1.84 needed a second reconciliation for that; here, one reconciliation is enough. Because of match conditions, kube-apiserver asks the
-// webhooks only about the requests of seeds and shoots, so no other client depends on gardener-admission-controller, and there are no seeds
-// before it runs. The conditions are in Authorizers; package kubeapiserver writes them into the configuration of kube-apiserver.
+// authorizers only about the requests of seeds and shoots, so the requests of other clients do not depend on the authorizers, and there
+// are no seeds before gardener-admission-controller runs. The conditions are in Authorizers; package kubeapiserver writes them into the
+// configuration of kube-apiserver.
 //
-// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads its API:
-//   - It generates ServerCertificate, and deploys Objects.Direct and the ManagedResource VirtualManagedResource with VirtualObjects. As
-//     long as CallsWebhooks is false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while
-//     gardener-admission-controller does not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new
-//     authority before it signs the certificate.
-//   - It deploys the ManagedResource RuntimeManagedResource with Objects.Set, and waits until it is ready.
-//   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until it is ready.
+// A flow does the following steps after gardener-apiserver is ready, because gardener-admission-controller reads the API of
+// gardener-apiserver:
+//   - It generates ServerCertificate, and deploys the ManagedResource VirtualManagedResource with VirtualObjects. If CallsWebhooks is
+//     false for VirtualManagedResource, VirtualObjects leaves out the webhooks, which would fail while gardener-admission-controller does
+//     not run. The flow waits until VirtualManagedResource is ready, so that clients trust a new authority before
+//     gardener-admission-controller gets a certificate that this authority has signed.
+//   - It deploys Objects.Direct and the ManagedResource RuntimeManagedResource with Objects.Set, and waits until RuntimeManagedResource is
+//     ready.
+//   - If CallsWebhooks was false, it deploys VirtualManagedResource with webhooks, and waits until VirtualManagedResource is ready.
 //
-// A deletion deletes VirtualManagedResource first, because its webhooks would fail.
+// A deletion deletes VirtualManagedResource first, because its webhooks would fail without gardener-admission-controller.
 package gardeneradmission
 
 import (
@@ -54,8 +57,8 @@ type Input struct {
 	Server string
 }
 
-// ServerCertificate returns the request for the serving certificate. The current authority signs it. Before that, the bundles of all
-// clients must contain this authority.
+// ServerCertificate returns the request for the serving certificate. The current authority signs the certificate. So the bundles of all
+// clients must contain this authority before gardener-admission-controller gets the certificate.
 func ServerCertificate(v values.Values) secrets.Request {
 	return secrets.Request{SignedBy: gardener.Authority, Signer: secrets.CurrentSigner, Config: secretconfig.Certificate{
 		Name: serverCertificate, CommonName: Name, DNSNames: object.DNSNames(v.Namespace, Name), Type: secretconfig.Server,

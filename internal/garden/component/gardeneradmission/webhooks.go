@@ -103,8 +103,8 @@ func limits(v values.Values) []rule {
 	return rules
 }
 
-// restrictions returns the webhooks that restrict the objects that clients of seeds and of self-hosted shoots may create and change.
-// Authorizers cannot restrict the objects, because API servers do not send them the objects.
+// restrictions returns the webhooks that restrict the objects that clients of seeds and of self-hosted shoots may create, change and
+// delete. The authorizers cannot check the content of these objects, because API servers do not send objects to authorizers.
 func restrictions() []webhook {
 	rules := map[string][]rule{
 		"seed": {

@@ -106,8 +106,8 @@ func ParseVersion(answer []byte) (string, error) {
 }
 
 // Info returns a ConfigMap for all users of the virtual cluster: the version of gardener-apiserver, and the issuer of tokens of workload
-// identities. Reported is the version that gardener-apiserver reports. If it is empty, the version is the tag of the image, because users
-// may deploy other images, or builtIn if the tag is no version.
+// identities. Reported is the version that gardener-apiserver reports. If reported is empty, Info takes the version from the tag of the
+// image, because users may deploy other images. If the tag is not a version, Info takes builtIn.
 func Info(v values.Values, reported, builtIn string) (*corev1.ConfigMap, error) {
 	if reported == "" {
 		tag, err := imageTag(v)
@@ -142,8 +142,8 @@ func imageTag(v values.Values) (string, error) {
 }
 
 // slicesFrom is the first minor version of Kubernetes whose kube-apiserver finds the servers of APIServices in EndpointSlices instead of
-// Endpoints. slicesOnlyFrom is the next minor version. While kube-apiserver is updated to slicesOnlyFrom, the old Pods read
-// EndpointSlices, too, so that no Endpoints are needed.
+// Endpoints. slicesOnlyFrom is the next minor version. While kube-apiserver is updated to slicesOnlyFrom, the old Pods already read
+// EndpointSlices, so that Endpoints are needed only for versions before slicesOnlyFrom.
 const (
 	slicesFrom     = 33
 	slicesOnlyFrom = 34

@@ -5,18 +5,18 @@
 //
 // # Projects
 //
-// Three controllers of gardener-controller-manager are for Projects: one reconciles them, one finds stale ones, and one records activity.
-// Its configuration file cannot switch off any controller: without a section a controller has the defaults, and 0 workers have the same
-// effect as 1. No annotation of a Project makes the controllers ignore it either, and a narrower role does not help, because rights to
-// namespaces and roles cannot exclude the namespaces and roles of projects.
+// Three controllers of gardener-controller-manager are for Projects: one reconciles Projects, one finds stale Projects, and one records
+// activity. The configuration file cannot switch off any controller: without a section a controller has the defaults, and 0 workers have
+// the same effect as 1. No annotation of a Project makes the controllers ignore the Project either, and a narrower role does not help,
+// because rights to namespaces and roles cannot exclude the namespaces and roles of projects.
 //
-// So gardener-controller-manager reconciles Projects, and project-controller does not run, unless the user wants project-controller. Then a
-// policy for admission refuses the writes of gardener-controller-manager to Projects, to their namespaces, to the quotas in these
-// namespaces, and to the roles of Projects. All its other controllers work as before. The two programs do not compete:
-// gardener-controller-manager only writes objects that differ from its desired state. So it repeats its attempts less and less often, and
-// sends no more writes as soon as project-controller has reconciled a Project. It still emits its Event. Both must have the same settings
-// for quotas and stale Projects. If they differ, gardener-controller-manager repeats its attempt about every 16 minutes, and changes
-// nothing.
+// So gardener-controller-manager reconciles Projects, and project-controller does not run, unless the user wants project-controller. Then
+// a policy for admission keeps gardener-controller-manager from writing Projects, their namespaces and their roles, and from creating and
+// deleting the quotas in these namespaces. All other controllers of gardener-controller-manager work as before. The two programs do not
+// compete: gardener-controller-manager only writes objects that differ from its desired state. So gardener-controller-manager repeats its
+// attempts less and less often, and sends no more writes as soon as project-controller has reconciled a Project.
+// gardener-controller-manager still emits its Event. Both programs must have the same settings for quotas and stale Projects. If the
+// settings differ, gardener-controller-manager repeats its attempt about every 16 minutes, and changes nothing.
 package gardenercontrollermanager
 
 import (
@@ -70,8 +70,8 @@ func Ignored(v values.Values) []string {
 	return flags.IgnoredGates(v.GardenerControllerManager.FeatureGates, versions.GardenerControllerManager.TakesGate)
 }
 
-// checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, or which it could not create.
-// The webhook accepts such quotas, because Gardener's webhook accepts them.
+// checkQuotas returns an error for a default quota with which gardener-controller-manager would not start, and for a default quota that it
+// could not create. The webhook accepts such quotas, because Gardener's webhook accepts them.
 func checkQuotas(v values.Values) error {
 	for i, each := range v.GardenerControllerManager.DefaultProjectQuotas {
 		at := fmt.Sprintf("spec.virtualCluster.gardener.gardenerControllerManager.defaultProjectQuotas[%d].config", i)

@@ -21,7 +21,7 @@ import (
 const policyName = "project-controller.espalier.dev"
 
 // notOfProjects is a condition in CEL for requests that do not change a Project, its namespace or its roles, and do not create or delete
-// the quota in its namespace. Updates of the quota are allowed: gardener-controller-manager raises its limits for Shoots.
+// the quota in its namespace. Updates of the quota are allowed: gardener-controller-manager raises the limits of the quota for Shoots.
 var notOfProjects = strings.Join([]string{
 	"request.resource.resource == 'namespaces' ? ![object, oldObject].exists(o, o != null && has(o.metadata.labels) &&",
 	"'gardener.cloud/role' in o.metadata.labels && o.metadata.labels['gardener.cloud/role'] == 'project') :",
@@ -30,8 +30,8 @@ var notOfProjects = strings.Join([]string{
 	"!variables.name.startsWith('gardener.cloud:extension:project:') : false",
 }, " ")
 
-// projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver reads the policy,
-// too, with its admission plugin ValidatingAdmissionPolicy. Therefore this plugin must not be disabled.
+// projectPolicy returns the policy that keeps gardener-controller-manager from changing Projects. gardener-apiserver enforces the policy
+// for Projects, with its admission plugin ValidatingAdmissionPolicy. Therefore this plugin must not be disabled.
 func projectPolicy(owner object.Owner) []client.Object {
 	meta := object.Owner{Labels: owner.Labels}.Meta(policyName)
 	const version = "admissionregistration.k8s.io/v1"
@@ -92,8 +92,8 @@ func checkPolicy(v values.Values) error {
 }
 
 // VirtualObjects returns the objects in the virtual cluster. gardener-controller-manager has all rights, because it grants the rights of
-// the roles of projects, to which extensions may add any rights. With projectController, project-controller reconciles Projects in its
-// place.
+// the roles of projects, to which extensions may add any rights. If projectController is true, project-controller reconciles Projects in
+// place of gardener-controller-manager, and the result contains the policy of projectPolicy.
 func VirtualObjects(projectController bool) []client.Object {
 	owner := gardener.VirtualOwner(role)
 	const clusterRole = "gardener.cloud:system:controller-manager"

@@ -1,6 +1,6 @@
 // Package globalmonitoring returns the credentials of global monitoring: a user and a password for the monitoring of all Seeds. A managed
-// Secret of the runtime cluster has them, and a ManagedResource deploys a replica into the virtual cluster. gardener-controller-manager
-// copies the replica for each Seed, and gardenlet does not reconcile a Seed without it.
+// Secret of the runtime cluster contains the credentials, and a ManagedResource deploys a replica of the Secret into the virtual cluster.
+// gardener-controller-manager copies the replica for each Seed. gardenlet does not reconcile a Seed without such a copy.
 package globalmonitoring
 
 import (
@@ -48,8 +48,9 @@ func Credentials(values.Values) secrets.Request {
 	}
 }
 
-// OfUser returns the Secret of a user out of the Secrets with Labels in the virtual cluster, nil if there is none. It takes the place of
-// the replica. OfUser returns an error if users have created several, because Seeds would not know which Secret to use.
+// OfUser returns the Secret that a user has created, out of the Secrets with Labels in the namespace garden of the virtual cluster, nil if
+// there is none. This Secret takes the place of the replica. OfUser returns an error if users have created several such Secrets, because
+// Seeds would not know which Secret to use.
 func OfUser(all []corev1.Secret) (*corev1.Secret, error) {
 	var found *corev1.Secret
 	for i := range all {
@@ -66,8 +67,9 @@ func OfUser(all []corev1.Secret) (*corev1.Secret, error) {
 	return found, nil
 }
 
-// Outdated returns the sorted names of the Seeds whose namespace has no Secret with the current credentials. All are the Secrets with
-// Labels in the virtual cluster. Current are the credentials in the Secret of a user, or else in the generated Secret.
+// Outdated returns the sorted names of the Seeds whose namespace has no Secret with the current credentials. The argument all contains the
+// Secrets with Labels in all namespaces of the virtual cluster. The current credentials are the content of the Secret of a user, or else
+// of the generated Secret.
 func Outdated(all []corev1.Secret, generated *corev1.Secret, seeds []string) []string {
 	current := generated
 	copies := map[string][]*corev1.Secret{}
@@ -92,7 +94,7 @@ func Outdated(all []corev1.Secret, generated *corev1.Secret, seeds []string) []s
 	return outdated
 }
 
-// Replica returns the replica of the Secret of Credentials. Its label with the time of the last rotation lets clients see that a copy is
+// Replica returns the replica of the Secret of Credentials. The label with the time of the last rotation lets clients see that a copy is
 // up to date.
 func Replica(of *corev1.Secret) *corev1.Secret {
 	labels := object.Union(Labels(), map[string]string{purpose: replica})

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/rotation"
 )
 
-// Component is the credentials of global monitoring. It has a step of its own: a Secret of a user in the virtual cluster takes the place of
-// the replica.
+// Component is the credentials of global monitoring. An install step deploys this component, because it must look for a Secret of a user
+// in the virtual cluster, which takes the place of the replica.
 var Component = component.Component{
 	Name: "global-monitoring", Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
 	Own: component.Own{Deploy: true},

@@ -1,13 +1,14 @@
-// Package istio returns the objects of Istio 1.29 in the runtime cluster: istiod, and a gateway that passes TLS connections through to the
-// API server of the virtual cluster by their server names. Each has a ManagedResource in the namespace istio-system.
+// Package istio returns the objects of Istio 1.29 in the runtime cluster: istiod, and a gateway. By their server names, the gateway passes
+// TLS connections through to the API server of the virtual cluster and to the ingress controller. For the hosts of web UIs, it ends the
+// TLS connections itself. Each of istiod and the gateway has a ManagedResource in the namespace istio-system.
 //
-// In both namespaces, netpol-controller denies connections by default, and allows connections to DNS and to the API server of the runtime
-// cluster.
+// In the namespaces of istiod and of the gateway, netpol-controller denies connections by default, and allows connections to DNS and to
+// the API server of the runtime cluster.
 //
-// The objects are for a gateway that passes TLS connections through. Left out are the second Service of the gateway,
-// istio-ingressgateway-internal, and its VerticalPodAutoscaler: no component connects to that Service, and a HorizontalPodAutoscaler scales
-// the gateway already. Left out are also the EnvoyFilters for statistics (stats-filter and tcp-stats-filter), without which the gateway has
-// the metrics of Envoy, but none by source and destination.
+// Some objects of Gardener are left out. There is no second Service of the gateway, istio-ingressgateway-internal, because no component
+// connects to that Service. There is no VerticalPodAutoscaler of the gateway, because a HorizontalPodAutoscaler scales the gateway
+// already. There are no EnvoyFilters for statistics (stats-filter and tcp-stats-filter): without them, the gateway has the metrics of
+// Envoy, but no metrics by source and destination.
 //
 // Objects of Istio have no Go types in the modules that the product links.
 package istio
@@ -55,7 +56,7 @@ const GatewayNamespaceSelector = `[{"matchLabels":{"gardener.cloud/role":"istio-
 const tokenExpiration = 43200
 
 // Namespaces returns the namespaces, which are deployed before the ManagedResources. The webhook that spreads Pods acts on the Pods of
-// these namespaces. If there is a single zone, it keeps the Pods of the gateway in that zone.
+// these namespaces. If there is a single zone, the webhook keeps the Pods of the gateway in that zone.
 func Namespaces(v values.Values) []client.Object {
 	system := namespace(v, Namespace, map[string]string{object.Role: "istio-system"})
 	gateway := namespace(v, GatewayNamespace, map[string]string{object.Role: "istio-ingress", "istio": "ingressgateway"})
@@ -120,8 +121,8 @@ func token() corev1.VolumeSource {
 	}}}}
 }
 
-// complete sets the common fields of the Deployments of istiod and the gateway. An annotation with a checksum makes a change of a
-// configuration roll out.
+// complete sets the common fields of the Deployments of istiod and the gateway. An annotation of the Pods contains a checksum of the
+// configuration, so that a change of the configuration rolls out.
 func complete(d *appsv1.Deployment, surge, unavailable intstr.IntOrString, name, configuration string) {
 	d.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 	d.Spec.Strategy = appsv1.DeploymentStrategy{

@@ -129,10 +129,10 @@ func istiodMounts() pods.Mounts {
 	return m
 }
 
-// validation returns the configuration of the webhook for objects of Istio. istiod sets its CA bundle and its failure policy, which
-// managedresource-controller would reset each time. The annotation makes that controller create the object and not update it. The
-// disadvantage is that changes of this function do not reach a cluster that has the object, and changes by users stay, until the object is
-// deleted.
+// validation returns the configuration of the webhook for objects of Istio. istiod sets the CA bundle and the failure policy of the
+// webhook, and managedresource-controller would reset both each time. Because of the annotation resourcesv1alpha1.Ignore,
+// managedresource-controller creates the object and does not update it. The disadvantage is that changes of this function do not reach a
+// cluster that has the object, and changes by users stay, until the object is deleted.
 func validation(owner object.Owner) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	meta := owner.WithLabels(map[string]string{"istio.io/rev": "default"}).Meta(istiod)
 	meta.Namespace = ""

@@ -12,8 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// AskPassword returns an EnvoyFilter called name. It makes the gateway ask the server for passwords, whose host is server, before it passes
-// on requests for hosts. If the server does not answer, the gateway refuses the requests.
+// AskPassword returns an EnvoyFilter called name. For each request for one of the hosts, the filter makes the gateway first ask the server
+// that checks passwords. The argument server is the host name of this server. If the server does not answer, the gateway refuses the
+// requests.
 func AskPassword(name, server string, hosts ...any) client.Object {
 	patches := make([]any, 0, len(hosts))
 	for _, host := range hosts {

@@ -24,8 +24,8 @@ import (
 // authoritySecret is the Secret in which istiod stores its certificate authority.
 const authoritySecret = "istio-ca-secret"
 
-// Component is Istio. A deletion keeps the namespace of istiod, which was created with the operator, because a Role of the operator is in
-// it.
+// Component is Istio. A deletion keeps the namespace of istiod, because a Role of the operator is in this namespace: the namespace was
+// created together with the operator.
 var Component = component.Component{
 	Name: "istio", Plane: component.Runtime, Condition: operatorv1alpha1.RuntimeComponentsHealthy,
 	Deploy: component.Task{

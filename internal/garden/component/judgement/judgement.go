@@ -66,8 +66,9 @@ func RolloutProblem(d *appsv1.Deployment, pods []corev1.Pod, rotates bool) strin
 	return ""
 }
 
-// FormerPods does the same as OldPods, for a live Deployment, nil if there is none. It does not require that new Pods are ready. If no Pod
-// can be named, the status of the Deployment says whether all Pods have its present specification.
+// FormerPods does the same as OldPods, for a live Deployment, nil if there is none. It does not require that new Pods are ready. If
+// OldPods names no Pod, FormerPods reads from the status of the Deployment whether all Pods have the present specification of the
+// Deployment.
 func FormerPods(d *appsv1.Deployment, pods []corev1.Pod) string {
 	if d == nil {
 		return OldPods(pods, 0)
@@ -180,8 +181,9 @@ func NewestPod(pods []corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-// KubernetesVersion returns the version of Kubernetes that a live Deployment runs: the version in the annotation, or else in the tag of the
-// image of a container. It is nil if neither has a version.
+// KubernetesVersion returns the version of Kubernetes that a live Deployment runs: the version in the annotation of the Deployment, or,
+// without the annotation, the tag of the image of the container with the given name. It is nil if this text is not a version, or if there
+// is none.
 func KubernetesVersion(live *appsv1.Deployment, container string) *version.Version {
 	text := live.Annotations[operatorv1alpha1.AnnotationKubernetesVersion]
 	for i := range live.Spec.Template.Spec.Containers {

@@ -49,8 +49,8 @@ func servingArgs(v values.Values) []string {
 	}, apiserver.ServingArgs(), flags.OptionalArg("--tls-min-version=%s", v.KubeAPIServer.TLSMinVersion))
 }
 
-// externalHostname returns the host in the URLs that clients get. It is the host of the issuer of tokens if clients reach the API server
-// there.
+// externalHostname returns the host in the URLs that clients get. If clients reach the API server at the host of the issuer of tokens,
+// externalHostname returns this host. Otherwise it returns the host of the API server in the first domain.
 func externalHostname(v values.Values) string {
 	first := "api." + v.Domains[0]
 	parsed, err := url.Parse(issuers(v)[0])
@@ -157,7 +157,8 @@ func audiences(v values.Values) []string {
 func TokenScope(v values.Values) (issuer, audience string) { return issuers(v)[0], audiences(v)[0] }
 
 // issuers returns the issuer of new tokens, followed by further issuers whose tokens are accepted. Tokens of the default issuer are always
-// accepted, so that a change of the issuer invalidates no token.
+// accepted, so that a change from the default issuer to another issuer invalidates no token. Tokens of any other former issuer are
+// accepted only if the Garden lists this issuer as accepted.
 func issuers(v values.Values) []string {
 	byDefault := "https://api." + v.Domains[0]
 	config := v.KubeAPIServer.ServiceAccountConfig

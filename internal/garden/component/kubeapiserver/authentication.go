@@ -47,7 +47,8 @@ func enabled(v values.Values, gate string) bool {
 }
 
 // probesAreAnonymous reports whether anonymous users may request the paths of the probes and nothing else, so that the probes need no
-// token: users of the runtime cluster who may read Deployments could read it. A setting of the Garden for anonymous users wins.
+// token. A token would be in the Deployment, and users of the runtime cluster who may read Deployments could read it. A setting of the
+// Garden for anonymous users has precedence.
 func probesAreAnonymous(v values.Values, refs References) bool {
 	_, set := refs.Authentication["anonymous"]
 	return !set && !ptr.Deref(v.KubeAPIServer.EnableAnonymousAuthentication, false) && oidc(v) == nil &&

@@ -51,8 +51,8 @@ func Names(v values.Values) apiserver.ObjectNames {
 	return apiserver.Names(wanted(v, &References{}))
 }
 
-// Resolve returns the contents of the objects that the Garden refers to. The error names every object and key that is missing or malformed,
-// and how to correct it. It contains no value of a Secret.
+// Resolve returns the contents of the objects that the Garden refers to. The error names every object and key that is missing or
+// malformed, and how to correct it. The error contains no value of a Secret.
 func Resolve(v values.Values, found Found) (References, error) {
 	var refs References
 	problems := server(v).Resolve(wanted(v, &refs), found.Found)

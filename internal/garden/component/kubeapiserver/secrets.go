@@ -68,8 +68,8 @@ type Secrets struct {
 	EncryptionKeys []secretconfig.UsableEncryptionKey
 	// EncryptionKey is the name of the Secret with the current encryption key.
 	EncryptionKey string
-	// SharedAuthority is true if clients and the front proxy have the same authority, as SharesAuthority says. The API server refuses that
-	// unless it knows the name of the front proxy.
+	// SharedAuthority is the result of SharesAuthority: it is true if the authorities of clients and of the front proxy have a certificate in
+	// common. The API server refuses a shared authority unless it knows the name of the front proxy.
 	SharedAuthority bool
 }
 

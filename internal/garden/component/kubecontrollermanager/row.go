@@ -10,9 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/component/object"
 )
 
-// Component is kube-controller-manager. A step of its own deploys it: its Deployment waits for its token.
+// Component is kube-controller-manager. An install step deploys the component, because its Deployment must wait until its token has been
+// requested.
 //
-// It is destroyed after the namespaces of the virtual cluster, because it deletes the objects in them.
+// A deletion destroys kube-controller-manager after the namespaces of the virtual cluster, because kube-controller-manager deletes the
+// objects in these namespaces.
 var Component = component.Component{
 	Name: Container, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
 	Own: component.Own{Deploy: true},

@@ -118,8 +118,8 @@ func args() []string {
 	}
 }
 
-// scrapeConfig makes the Prometheus of the Garden scrape the Service instead of each Pod, so that it gets each series once. Objects of
-// Shoots are left out: the Prometheus of a Seed has them.
+// scrapeConfig makes the Prometheus of the Garden scrape the Service instead of each Pod, so that Prometheus gets each series once. Series
+// of objects in the namespaces of Shoots are left out: the Prometheus of a Seed has them.
 func scrapeConfig(v values.Values) client.Object {
 	relabel := func(source, regex string) map[string]any {
 		return map[string]any{"action": "keep", "sourceLabels": []any{source}, "regex": regex}

@@ -51,8 +51,9 @@ func Objects(v values.Values) []client.Object {
 	return objects
 }
 
-// ofController lets netpol-controller connect to the ports of the API server at any address. The addresses can change at any time. With a
-// policy of its own for the former addresses, netpol-controller could not connect any more, and could not correct the policy.
+// ofController lets netpol-controller connect to the ports of the API server at any address, because the addresses can change at any time.
+// If netpol-controller depended on a policy that it makes itself for certain addresses, then after a change it could not connect any more,
+// and could not correct the policy.
 func ofController(v values.Values) client.Object {
 	allows := policy(v.Namespace, "networkpolicies-to-runtime-apiserver",
 		"Allows egress traffic to the ports of the API server, at any address, for pods of netpol-controller.")

@@ -1,5 +1,5 @@
-// Package nginxingress returns the objects of the ingress controller of the runtime cluster. It is behind the gateway of Istio, which
-// passes TLS connections for the domains below the ingress domains through to it.
+// Package nginxingress returns the objects of the ingress controller of the runtime cluster. The ingress controller is behind the gateway
+// of Istio: for the domains below the ingress domains, the gateway passes TLS connections through to the ingress controller.
 package nginxingress
 
 import (

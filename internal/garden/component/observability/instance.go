@@ -91,8 +91,8 @@ func (i Instance) spec(v values.Values) map[string]any {
 	return spec
 }
 
-// podSecurity returns the security context of the Pods, which do not run as root. The Pods of Gardener do, so the files of an existing
-// volume belong to root: with fsGroup, the kubelet gives them to the group of the Pods.
+// podSecurity returns the security context of the Pods, which do not run as root. The Pods of Gardener run as root, so the files of a
+// volume that Gardener has used belong to root: with fsGroup, the kubelet gives these files to the group of the Pods.
 func podSecurity() map[string]any {
 	of := pods.PodSecurityContext()
 	return map[string]any{
@@ -113,8 +113,8 @@ func volumeSize(v values.Values, size string) string {
 
 var releaseTag = regexp.MustCompile(`:(v\d+\.\d+\.\d+)$`)
 
-// releaseOf returns the release in the tag of an image, or "". prometheus-operator chooses flags by the release. Without one, it chooses
-// the flags of the release that it deploys by default.
+// releaseOf returns the release in the tag of an image, or "". prometheus-operator chooses flags by the release. Without a release,
+// prometheus-operator chooses the flags of the release that it deploys by default.
 func releaseOf(image string) string {
 	if found := releaseTag.FindStringSubmatch(image); found != nil {
 		return found[1]

@@ -27,8 +27,8 @@ const (
 	CollectorPort    = 4318
 	// CollectorContainer is the name that the OpenTelemetry operator gives the container of the collector.
 	CollectorContainer = "otc-container"
-	// ValiService and ValiPort are the Service of vali and its port, VictoriaLogsService and VictoriaLogsPort the Service of VictoriaLogs and
-	// its port.
+	// ValiService is the name of the Service of vali, and ValiPort is the port of this Service. VictoriaLogsService is the name of the
+	// Service of VictoriaLogs, and VictoriaLogsPort is the port of this Service.
 	ValiService         = "logging"
 	ValiPort            = 3100
 	VictoriaLogsService = "logging-vl"

@@ -26,8 +26,9 @@ func Labels(own map[string]string) map[string]string {
 	return object.Union(own, map[string]string{roleLabel: monitoring})
 }
 
-// Component returns the row of a component with one ManagedResource in the runtime cluster. The names of the tasks contain the title.
-// Nothing of the control plane waits for the component: it starts after the runtime plane, while the etcds start.
+// Component returns the row of a component with one ManagedResource in the runtime cluster. The names of the tasks contain the title. The
+// component is deployed after the runtime plane and after the rows in the argument after. Nothing of the control plane waits for the
+// component; for example, the etcds may start at the same time.
 func Component(
 	name, title, does string, after []string, objects func(values.Values, component.Secrets) ([]client.Object, error),
 ) component.Component {
@@ -46,8 +47,8 @@ func Component(
 	}
 }
 
-// Awaited returns the row with a task that waits until the component is healthy, for at most five minutes. Requires are the skippable rows
-// without which the component never becomes healthy.
+// Awaited returns the row with a task that waits until the ManagedResources of the component are healthy, for at most five minutes for
+// each of them. Requires are the skippable rows without which the component never becomes healthy.
 func Awaited(row component.Component, requires ...string) component.Component {
 	row.Ready, row.Within, row.Requires = judgement.Ready, 5*time.Minute, requires
 	return row
@@ -62,8 +63,8 @@ var (
 	serviceMonitor = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "ServiceMonitor"}
 )
 
-// Garden and Longterm are the names of the instances of Prometheus of a Garden. The label with SelectedBy as key and the name as value
-// makes the instance read an object.
+// Garden and Longterm are the names of the instances of Prometheus of a Garden. An instance reads the objects with a label whose key is
+// SelectedBy and whose value is the name of the instance.
 const (
 	SelectedBy = "prometheus"
 	Garden     = "garden"

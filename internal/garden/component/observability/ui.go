@@ -65,8 +65,9 @@ func (ui UI) isDeployed(v values.Values) bool {
 	return ui.Component != component.VictoriaLogs || v.VictoriaLogs && !v.PodsHaveIPv6
 }
 
-// Exposed returns the web UIs that users reach through the gateway: the web UIs of components that the operator deploys, or none if the
-// gateway cannot ask for a password.
+// Exposed returns the web UIs that users reach through the gateway: the web UIs of components that the operator deploys. It returns none
+// if the configuration of the operator skips the server that checks passwords, or skips the objects by which the gateway passes on
+// requests.
 func Exposed(v values.Values) []UI {
 	if v.Skips(component.BasicAuthServer) || v.Skips(component.Exposure) {
 		return nil

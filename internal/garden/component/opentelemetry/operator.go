@@ -26,8 +26,8 @@ var Kind = schema.GroupVersionKind{Group: Group, Version: "v1beta1", Kind: "Open
 
 const operatorRole = "gardener.cloud:logging:opentelemetry-operator"
 
-// OperatorObjects returns the objects of the ManagedResource of the operator. A Seed in the same cluster has collectors in namespaces of
-// Shoots, so that the rights are not limited to a namespace.
+// OperatorObjects returns the objects of the ManagedResource of the operator. The rights are not limited to a namespace, because a Seed in
+// the same cluster has collectors in the namespaces of Shoots.
 func OperatorObjects(v values.Values) ([]client.Object, error) {
 	const name = component.OpenTelemetryOperator
 	image, err := v.ExternalImage(name)
@@ -61,8 +61,8 @@ func OperatorObjects(v values.Values) ([]client.Object, error) {
 	}, nil
 }
 
-// operatorRules returns the rights of the OpenTelemetry operator. It has no right on Secrets: only its webhooks, which are off, read
-// Secrets.
+// operatorRules returns the rights of the OpenTelemetry operator. The operator has no right on Secrets: only its webhooks, which are off,
+// read Secrets.
 func operatorRules() []rbacv1.PolicyRule {
 	write := rights.Read("create", "update", "patch", "delete")
 	return []rbacv1.PolicyRule{

@@ -13,8 +13,8 @@ import (
 // The OpenTelemetry operator must run until it has removed its finalizer from the OpenTelemetryCollector.
 // +kubebuilder:rbac:groups=opentelemetry.io,resources=opentelemetrycollectors,verbs=get,namespace=garden,roleName=espalier-garden-operator-garden
 
-// OperatorComponent is the OpenTelemetry operator. In a runtime cluster that is also a Seed, gardenlet does not deploy it and uses this
-// one.
+// OperatorComponent is the OpenTelemetry operator. If the runtime cluster is also a Seed, gardenlet does not deploy an OpenTelemetry
+// operator of its own, and uses the OpenTelemetry operator of this row.
 var OperatorComponent = operatorRow()
 
 // CollectorComponent is the collector.

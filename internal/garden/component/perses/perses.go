@@ -1,5 +1,5 @@
-// Package perses returns the objects of perses-operator 0.5, which runs servers of Perses for dashboards, and the dashboards of Espalier as
-// its objects. Users create the objects for the servers themselves.
+// Package perses returns the objects of perses-operator 0.5, which runs servers of Perses for dashboards. It also returns the dashboards
+// of Espalier, as custom resources of perses-operator. Users create the objects for the servers themselves.
 package perses
 
 import (

@@ -1,6 +1,6 @@
 // Package prometheus returns the objects of the two instances of Prometheus of a Garden. The instance garden scrapes the programs of the
-// runtime cluster and of the virtual cluster, and the Prometheus of each Seed; it evaluates the alerts. The instance longterm copies a part
-// of its series, and keeps them for longer.
+// runtime cluster and of the virtual cluster, and the Prometheus of each Seed; it evaluates the alerts. The instance longterm copies a
+// part of the series of the instance garden, and keeps this part for longer.
 package prometheus
 
 import (
@@ -75,8 +75,8 @@ func accountOf(v values.Values, of observability.Instance) []client.Object {
 	return []client.Object{owner.ServiceAccount(of.Component), owner.ClusterRoleBinding(of.Component, clusterRole, of.Component)}
 }
 
-// server returns a scrape configuration for a server in the Pods of the instance called of. Its label job is <name>-<of>. Keep is a regular
-// expression for the names of metrics.
+// server returns a scrape configuration for a server in the Pods of an instance. The argument of is the name of the instance. The series
+// get the label job with the value <name>-<of>. Keep is a regular expression for the names of the metrics to keep.
 func server(v values.Values, of, name string, serverPort int, keep string) client.Object {
 	return observability.ScrapeConfig(v, of, name, map[string]any{
 		"staticConfigs": []any{map[string]any{"targets": []any{fmt.Sprintf("localhost:%d", serverPort)}}},

@@ -25,9 +25,9 @@ func file(sections section, v values.Values, lease string) (string, error) {
 	return object.ConfigFile(v, sections)
 }
 
-// managedResources returns the settings of managedresource-controller. It applies the ManagedResources in the namespaces of the Garden and
-// of istiod, and in namespaces that a label marks as namespaces of extensions, gateways or control planes of Shoots. It applies them with
-// all rights, because only administrators can label namespaces.
+// managedResources returns the settings of managedresource-controller. The controller applies the ManagedResources in the namespaces of
+// the Garden and of istiod, and in namespaces that a label marks as namespaces of extensions, gateways or control planes of Shoots. The
+// controller applies them with all rights, because only administrators can label namespaces.
 func managedResources(v values.Values) section {
 	return section{
 		"controllers": section{

@@ -2,10 +2,10 @@
 //
 // The resource manager of the runtime cluster consists of four of Espalier's binaries, each in a Deployment of its own:
 // managedresource-controller as gardener-resource-manager, with the class seed, and beside it webhook-server, netpol-controller and
-// token-controllers. The first one has the name, the lease, the Service and the selector of Gardener's own resource manager, so that an
-// existing landscape hands over by a rolling update. webhook-server issues its own certificate and maintains its own webhook
-// configurations, which have the names of the webhook configurations of Gardener's resource manager. netpol-controller makes the
-// policies for Services and the general ones; package networkpolicies has the rest.
+// token-controllers. The Deployment of managedresource-controller has the name, the lease, the Service and the selector of Gardener's own
+// resource manager, so that an existing landscape hands over by a rolling update. webhook-server issues its own certificate and maintains
+// its own webhook configurations, which have the names of the webhook configurations of Gardener's resource manager. netpol-controller
+// makes the NetworkPolicies for Services and the general NetworkPolicies; package networkpolicies returns the other ones.
 //
 // The resource manager of the virtual cluster is in virtual.go.
 package resourcemanager
@@ -30,7 +30,7 @@ const Name = "gardener-resource-manager"
 const (
 	app = "app"
 	// partLabel distinguishes the Deployments. All their Pods have the label app=gardener-resource-manager, and webhooks do not change Pods
-	// with it.
+	// with this label.
 	partLabel = "app.kubernetes.io/component"
 
 	skipHighAvailability = "high-availability-config.resources.gardener.cloud/skip"
@@ -146,8 +146,8 @@ func (p part) objects(v values.Values) ([]client.Object, error) {
 	return append(objects, p.autoscaler), nil
 }
 
-// adapt makes the changes to a Deployment that a garden namespace requires. The webhooks there do not change the Pods of the resource
-// manager.
+// adapt changes a Deployment as the namespace of the Garden requires. It sets the fields of Pods that webhooks set elsewhere, because the
+// webhooks in this namespace do not change the Pods of the resource manager.
 func adapt(d *appsv1.Deployment, v values.Values) {
 	d.Labels[skipHighAvailability] = "true"
 	template := &d.Spec.Template

@@ -28,8 +28,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=create,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=gardener-resource-manager-cluster-identity,verbs=get;watch;update;delete,namespace=kube-system,roleName=espalier-garden-operator-cluster-identity
 
-// Component is the resource manager of the runtime cluster, with the definition of ManagedResources. A step of its own deploys and destroys
-// it.
+// Component is the resource manager of the runtime cluster, with the definition of ManagedResources. Package install does not deploy and
+// destroy this component; an install step does both.
 var Component = component.Component{
 	Name: component.ResourceManager, Plane: component.Runtime, Definitions: crds.ManagedResources,
 	Own: component.Own{Deploy: true, Destroy: true},

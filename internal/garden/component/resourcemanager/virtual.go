@@ -67,8 +67,8 @@ const (
 type Credentials struct {
 	// Kubeconfig is the Secret with the generic token kubeconfig.
 	Kubeconfig string
-	// Bootstrap is the Secret with the kubeconfig of BootstrapRequest. If it is not empty, the resource manager uses it instead of its token,
-	// and renews the token.
+	// Bootstrap is the name of the Secret with the kubeconfig of BootstrapRequest. If Bootstrap is not empty, the resource manager uses this
+	// kubeconfig instead of its token, and renews the token.
 	Bootstrap string
 }
 
@@ -115,9 +115,9 @@ func accessSecret(namespace string, renew bool) *corev1.Secret {
 	return o
 }
 
-// virtualParts returns the parts of the resource manager of the virtual cluster. The token requestor has no class of Secrets: in Gardener's
-// documentation, the label for the purpose is enough. managedresource-controller does not write all objects again in each period
-// (alwaysUpdate), as Gardener's resource manager does, because it repairs changes when they happen.
+// virtualParts returns the parts of the resource manager of the virtual cluster. The token requestor has no class of Secrets: in
+// Gardener's documentation, the label for the purpose is enough. Gardener's resource manager writes all objects again in each period
+// (alwaysUpdate). managedresource-controller does not, because it repairs changes when they happen.
 func virtualParts(v values.Values, credentials Credentials) []part {
 	all := []part{
 		{binary: managedResourceController, name: VirtualName, config: section{"controllers": section{
@@ -162,7 +162,7 @@ func sourceRoles(r deployable.Role) []deployable.Role {
 	return nil
 }
 
-// adaptVirtual makes the changes to a Deployment that a garden namespace requires. It sets no spread constraints, because the webhook that
+// adaptVirtual changes a Deployment as the namespace of the Garden requires. It removes the spread constraints, because the webhook that
 // spreads Pods sets them.
 func adaptVirtual(d *appsv1.Deployment, credentials Credentials) {
 	d.Labels[object.AvailabilityType] = object.Server

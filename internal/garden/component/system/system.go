@@ -12,8 +12,8 @@ import (
 // ManagedResource is the name of the ManagedResource with these objects.
 const ManagedResource = "garden-system"
 
-// Critical is the PriorityClass of the components that everything else needs. It is not part of Objects: it is deployed with the operator,
-// which has it too.
+// Critical is the PriorityClass of the components that everything else needs. It is not part of Objects, because it is deployed together
+// with the operator: the Pods of the operator have this PriorityClass, too.
 const Critical = deployable.CriticalPriority
 
 // PriorityClasses of components, by their importance.

@@ -42,8 +42,8 @@ const (
 	port         = observability.VictoriaLogsPort
 )
 
-// otherKinds are the kinds of the operator and of prometheus-operator that the program does not reconcile here. A cluster may have their
-// definitions.
+// otherKinds are the kinds of the operator and of prometheus-operator that the operator of VictoriaMetrics does not reconcile here,
+// although a cluster may have their definitions.
 var otherKinds = []string{
 	"VMCluster", "VMAgent", "VMAnomaly", "VMAnomalyConfig", "VMAuth", "VMSingle", "VLAgent", "VLogs", "VLCluster", "VTSingle", "VTCluster",
 	"VMAlertmanager", "VMAlert", "VMUser", "VMRule", "VMAlertmanagerConfig", "VMServiceScrape", "VMPodScrape", "VMProbe", "VMNodeScrape",
@@ -51,8 +51,8 @@ var otherKinds = []string{
 	"PrometheusRule",
 }
 
-// OperatorObjects returns the objects of the ManagedResource of the operator. A Seed in the same cluster has objects of Kind in namespaces
-// of Shoots, so that the rights are not limited to a namespace.
+// OperatorObjects returns the objects of the ManagedResource of the operator. The rights are not limited to a namespace, because a Seed in
+// the same cluster has objects of Kind in the namespaces of Shoots.
 func OperatorObjects(v values.Values) ([]client.Object, error) {
 	const name = component.VictoriaOperator
 	image, err := v.ExternalImage(name)

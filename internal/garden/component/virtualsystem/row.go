@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/garden/values"
 )
 
-// Component is the system resources of the virtual cluster. Its namespaces can only be deleted completely while all registered APIs are
-// served, so it is destroyed after the APIs of gardener-apiserver are no longer registered.
+// Component is the system resources of the virtual cluster. Their namespaces can only be deleted completely while all registered APIs are
+// served. So a deletion destroys the system resources after the APIs of gardener-apiserver are no longer registered.
 var Component = component.Component{
 	Name: component.VirtualSystem, Plane: component.Virtual, Condition: operatorv1alpha1.VirtualComponentsHealthy,
 	Deploy: component.Task{

@@ -1,9 +1,9 @@
-// Package health reports in conditions of Extensions whether their parts are healthy: in Seeds, in the runtime cluster, and their admission
-// controllers.
+// Package health reports in three conditions of Extensions whether the parts of an Extension are healthy: the extension in Seeds, the
+// extension in the runtime cluster, and the admission controllers.
 //
 // It watches Extensions, the ManagedResources of Extensions in the namespace of the Garden, and ControllerInstallations in the virtual
-// cluster. It writes three conditions, and removes a condition of a part that the Extension does not have now. If the process stops before
-// the write, the next run does it.
+// cluster. It writes the three conditions, and removes a condition if the Extension does not have the part now. If the process stops
+// before the write, the next run writes the conditions.
 package health
 
 import (

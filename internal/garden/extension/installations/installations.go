@@ -1,7 +1,7 @@
 // Package installations watches the ControllerInstallations of the virtual cluster. A ControllerInstallation installs an extension in a
-// Seed. It has the name of the ControllerRegistration, which is the name of the Extension.
+// Seed. Its field spec.registrationRef contains the name of the ControllerRegistration, which is also the name of the Extension.
 //
-// It only reads.
+// The package only reads.
 package installations
 
 import (

@@ -1,9 +1,9 @@
-// Package required reports in two conditions whether an Extension is needed: RequiredRuntime by the Garden and by objects of class garden
-// in the runtime cluster, RequiredVirtual by Seeds.
+// Package required reports in two conditions whether an Extension is needed. The condition RequiredRuntime says whether the Garden or
+// objects of class garden in the runtime cluster need it. The condition RequiredVirtual says whether Seeds need it.
 //
 // It watches Extensions, Gardens, the kinds of extensions.gardener.cloud that a Garden uses in the runtime cluster, and
-// ControllerInstallations in the virtual cluster. It writes the two conditions and nothing else. If the process stops before the write, the
-// next run does it.
+// ControllerInstallations in the virtual cluster. It writes the two conditions and nothing else. If the process stops before the write,
+// the next run writes them.
 package required
 
 import (

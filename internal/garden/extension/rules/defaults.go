@@ -1,6 +1,6 @@
-// Package rules contains the defaults and rules of Extensions that the schema of their CRD cannot express. It only computes. The webhook
-// asks it about requests, and the reconciler asks it about the stored Extension, because the webhook may have been unavailable when the
-// Extension was stored.
+// Package rules contains the defaults and rules of Extensions that the schema of their CRD cannot express. Its functions only compute. The
+// webhook applies the rules to requests. The reconciler applies them to the stored Extension, because the webhook may have been
+// unavailable when the Extension was stored.
 package rules
 
 import (

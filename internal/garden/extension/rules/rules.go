@@ -20,8 +20,8 @@ import (
 // maxName is the limit of the name of an Extension. Its namespace in the runtime cluster begins with runtime-extension-.
 const maxName = validation.DNS1123LabelMaxLength - len("runtime-extension-")
 
-// reservedPrefixes are prefixes that the name of an Extension must not have: with them, ManagedResources of two Extensions could have the
-// same name.
+// reservedPrefixes are prefixes with which the name of an Extension must not begin: with such a prefix, ManagedResources of two Extensions
+// could have the same name.
 var reservedPrefixes = []string{"registration-", "admission-runtime-", "admission-virtual-"}
 
 // kinds are the kinds of the API group extensions.gardener.cloud that extensions reconcile.

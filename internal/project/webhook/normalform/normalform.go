@@ -33,11 +33,10 @@ type Spec struct {
 // ServiceAccountPrefix starts the user names of ServiceAccounts, followed by namespace, colon and name.
 const ServiceAccountPrefix = "system:serviceaccount:"
 
-// Of returns the normal form of a spec; nil of nil. The spec is not changed. The result shares with it only memory that neither Of nor its
-// callers change. The normal form of a normal form is itself.
+// Of returns the normal form of a spec; for nil it returns nil. It does not change the spec. The result shares memory with the spec, but
+// neither Of nor its callers change that memory. If a spec already has the normal form, the result is equal to the spec.
 //
-// A mistake that the schema refuses anyway, such as a role that a member has twice, is not repaired on the way, so that users get
-// to know of it.
+// Of does not repair a mistake that the schema refuses, such as a role that a member has twice, so that the user gets an error.
 func Of(spec *Spec) *Spec {
 	if spec == nil {
 		return nil
@@ -72,8 +71,8 @@ func isOwner(s, owner rbacv1.Subject) bool {
 	return s.APIGroup == owner.APIGroup && s.Kind == owner.Kind && s.Name == owner.Name
 }
 
-// AllRoles returns a member's roles as one new list, which the caller may change: first Role, if it is set, then Roles without further
-// copies of it.
+// AllRoles returns the roles of a member as one new list, which the caller may change: first the field Role, if it is set, then the items
+// of the field Roles that differ from Role.
 func AllRoles(m corev1beta1.ProjectMember) []string {
 	if m.Role == "" {
 		return slices.Clone(m.Roles)
@@ -100,8 +99,9 @@ func withOwnerRole(roles []string, owner bool) []string {
 	return roles
 }
 
-// unfold is the inverse of AllRoles. A member without a role is a viewer. If the first role of the list is empty, or is in the list twice,
-// role stays empty: otherwise Role would be the first role, and the schema would not find the mistake.
+// unfold is the inverse of AllRoles. A member without a role becomes a viewer. If the first role of the list is empty, or is in the list
+// twice, the result role is empty and the result roles is the whole list. Otherwise the field Role would contain the first role, and the
+// schema would not find the mistake.
 func unfold(all []string) (role string, roles []string) {
 	switch {
 	case len(all) == 0:

@@ -156,6 +156,6 @@ func requestsCompared(phase string, team, own []phaseCost) harness.Row {
 		return requests
 	}
 	on, off := sum(team), sum(own)
-	return harness.AtMost(phase+", requests, identity on ÷ off", "%.2f", float64(on)/float64(max(off, 1)), 1.01).
+	return harness.AtMost(phase+", requests, identity on ÷ off", "%.2f", float64(on)/float64(max(off, 1)), 1.05).
 		WithNote("%d ÷ %d", on, off).If(len(team) > 0 && len(team) == len(own))
 }
